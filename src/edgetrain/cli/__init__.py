@@ -1,0 +1,75 @@
+"""Reads arguments, calls one room, hands the answer to `report`; one file per verb.
+
+A verb is a module in this folder that has `PANEL` (the group `--help` shows it in), `ORDER` (its place there) and
+`register(app)`. It appears by being there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+
+import click
+import typer
+
+from edgetrain import __version__
+from edgetrain.errors import EdgetrainError
+
+PANELS = ("measure", "lab", "boards", "explain", "predict", "decide", "show")
+
+ABOUT = """Where the seconds and the joules of DNN training on an edge device go, predicted for any setting you have
+not tried, and the setting picked for you.
+
+Start with `edgetrain doctor`, then `edgetrain run mobilenet_v3 --workers 1`, then `edgetrain show last`.
+"""
+
+
+def build() -> typer.Typer:
+    """Return the application with every verb that exists."""
+    app = typer.Typer(help=ABOUT, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+
+    @app.callback()
+    def edgetrain(
+        version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+    ) -> None:
+        if version:
+            print(__version__)
+            raise typer.Exit()
+
+    verbs = [importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__)]
+    verbs = [verb for verb in verbs if hasattr(verb, "register")]
+    for verb in sorted(verbs, key=lambda verb: (PANELS.index(verb.PANEL), verb.ORDER)):
+        verb.register(app)
+    return app
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit status: 0 done, 1 the thing asked about failed, 2 wrong usage."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    command = typer.main.get_command(build())
+    status = 0
+    try:
+        result = command.main(args=arguments, prog_name="edgetrain", standalone_mode=False)
+        status = result if isinstance(result, int) else 0
+    except EdgetrainError as error:
+        print(f"edgetrain: {error}", file=sys.stderr)
+        status = error.exit_status
+    except click.exceptions.Exit as leaving:
+        status = leaving.exit_code
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        status = 2
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        print("edgetrain: interrupted", file=sys.stderr)
+        status = 130
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): not an error of ours.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if argv is None:
+        sys.exit(status)
+    return status

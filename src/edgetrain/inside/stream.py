@@ -1,0 +1,243 @@
+"""Append-only columns on disk: a JSON header line, then frames that each stand alone.
+
+A frame holds some rows, column by column. Integers are stored as an offset from the frame's smallest value in
+as few bytes as the largest needs, byte plane by byte plane, after the encoding the header names:
+
+    plain         the value
+    delta         the difference to the previous row
+    after:NAME    the difference to column NAME in the same row
+    f4, f8        a float; NaN where nothing was read
+
+A missing integer is None. A reader that meets a broken frame skips to the next one, so a kill or a torn tail
+costs the rows not yet flushed and nothing else. Standard library only, Python 3.8.
+"""
+
+import json
+import os
+import struct
+import sys
+import threading
+import time
+import zlib
+from array import array
+
+MAGIC = b"EtF1"
+FRAME = struct.Struct("<4sIII")  # magic, payload bytes, rows, crc32 of the payload
+COLUMN = struct.Struct("<Bqq")  # code, first value (delta only), smallest stored value
+PLANES = 0x0F  # code: how many byte planes
+ALL_NULL = 0x40  # code: no row has a value
+SOME_NULL = 0x20  # code: a bitmap of missing rows follows
+FLUSH_S = 1.0
+SYNC_S = 5.0
+MOST_ROWS = 8192  # in one frame
+
+MINIBATCHES = (
+    ("loader", "plain"),  # which loader of this process, in order of creation
+    ("generation", "plain"),  # which pass over that loader
+    ("epoch", "plain"),  # which pass counted as an epoch of training; None: not known
+    ("batch", "delta"),  # the loader's index of this minibatch within the pass
+    ("phase", "plain"),  # 0 unknown, 1 training, 2 evaluation
+    ("asked_us", "delta"),  # the loop asked the loader
+    ("ready_us", "after:asked_us"),  # the batch was in the loop's hands
+    ("copied_us", "after:ready_us"),  # it was on the accelerator
+    ("launched_us", "after:ready_us"),  # the host had issued the step
+    ("done_us", "after:ready_us"),  # the step had finished on the accelerator
+    ("copying_us", "after:ready_us"),  # the copy began on the accelerator
+    ("sent_us", "after:asked_us"),  # this minibatch's index was sent to its worker
+    ("worker", "plain"),  # which worker made it; None: the loop itself
+    ("samples", "plain"),  # how many samples it holds
+)
+
+WORKERS = (
+    ("loader", "plain"),
+    ("generation", "plain"),
+    ("batch", "delta"),
+    ("worker", "plain"),
+    ("began_us", "delta"),  # the fetch began
+    ("fetched_us", "after:began_us"),  # the fetch ended, batch collated
+    ("shipped_us", "after:fetched_us"),  # the feeder thread had sent it; None: not seen
+    ("cpu_us", "plain"),  # CPU time of the fetching thread
+    ("helpers_us", "plain"),  # CPU time of the process's other threads meanwhile
+    ("system_us", "plain"),  # kernel share of the process's CPU time
+    ("queued_us", "plain"),  # run-queue wait of the fetching thread
+    ("helpers_queued_us", "plain"),  # run-queue wait of the other threads
+    ("stolen_us", "plain"),  # residual without one voluntary switch: cannot be blocking
+    ("read_bytes", "plain"),  # bytes that came from the storage medium
+    ("faults", "plain"),  # major faults
+    ("switches", "plain"),  # voluntary switches
+    ("collate_us", "plain"),  # of the fetch, time in the collate function
+    ("feeder_cpu_us", "plain"),  # CPU time of the feeder thread for this batch
+    ("feeder_queued_us", "plain"),  # its run-queue wait
+)
+
+
+def now_us():
+    """Return the instant on the run's clock, shared by all processes of one boot."""
+    return time.monotonic_ns() // 1000
+
+
+def _planes(values):
+    """Return (smallest, planes, bytes) of a list of ints."""
+    smallest = min(values)
+    width = ((max(values) - smallest).bit_length() + 7) // 8
+    if width == 0:
+        return smallest, 0, b""
+    raw = array("Q", [value - smallest for value in values]) if smallest else array("Q", values)
+    if sys.byteorder == "big":
+        raw.byteswap()
+    data = raw.tobytes()
+    return smallest, width, b"".join([data[plane::8] for plane in range(width)])
+
+
+def encode_integers(values, encoding, reference):
+    """Encode one integer column; `reference` is the column that `after:` names."""
+    count = len(values)
+    missing = None
+    if None in values:
+        present = [value for value in values if value is not None]
+        if not present:
+            return COLUMN.pack(ALL_NULL, 0, 0)
+        bits = bytearray((count + 7) // 8)
+        filled = []
+        # A missing value is filled so that the differences stay small.
+        filler = present[0] if encoding != "plain" else min(present)
+        for row, value in enumerate(values):
+            if value is None:
+                bits[row >> 3] |= 1 << (row & 7)
+                filled.append(reference[row] if reference is not None else filler)
+            else:
+                filler = value if encoding == "delta" else filler
+                filled.append(value)
+        missing = bytes(bits)
+        values = filled
+    first = 0
+    if encoding == "delta":
+        first = values[0]
+        values = [0] + [after - before for before, after in zip(values, values[1:])]
+    elif reference is not None:
+        values = [value - base for value, base in zip(values, reference)]
+    smallest, width, data = _planes(values)
+    head = COLUMN.pack(width | (SOME_NULL if missing else 0), first, smallest)
+    return head + (missing or b"") + data
+
+
+def encode_frame(columns, rows):
+    """Encode rows (tuples in the order of `columns`) as one frame."""
+    by_name = {}
+    parts = []
+    for (name, encoding), values in zip(columns, zip(*rows)):
+        if encoding in ("f4", "f8"):
+            raw = array("f" if encoding == "f4" else "d", [float("nan") if v is None else v for v in values])
+            if sys.byteorder == "big":
+                raw.byteswap()
+            parts.append(raw.tobytes())
+            continue
+        reference = None
+        if encoding.startswith("after:"):
+            # A reference that is itself missing stands as 0, on both sides.
+            reference = by_name[encoding[6:]]
+        parts.append(encode_integers(values, encoding, reference))
+        by_name[name] = [0 if value is None else value for value in values] if None in values else values
+    payload = b"".join(parts)
+    return FRAME.pack(MAGIC, len(payload), len(rows), zlib.crc32(payload)) + payload
+
+
+class StreamWriter:
+    """Appends rows to one stream file; flushes every second, fdatasyncs every five.
+
+    `add` only appends to a list. Call `flush` yourself, or `start` a thread that does.
+    """
+
+    def __init__(self, path, kind, columns, meta=None):
+        self.path = path
+        self.columns = tuple(tuple(column) for column in columns)
+        self.written_bytes = 0
+        self.failed = None  # the first error met while writing; the stream goes quiet after it
+        self._rows = []
+        self._lock = threading.Lock()
+        self._thread = None
+        self._stop = threading.Event()
+        self._pid = os.getpid()
+        self._synced = self._flushed = time.monotonic()
+        header = {"edgetrain": "stream", "version": 1, "kind": kind, "columns": self.columns, "meta": meta or {}}
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._write((json.dumps(header) + "\n").encode())
+
+    def add(self, row):
+        """Take one row, a tuple in the order of the columns."""
+        self._rows.append(row)
+
+    def due(self):
+        """Return whether rows wait that are older than the flush interval."""
+        return bool(self._rows) and time.monotonic() - self._flushed >= FLUSH_S
+
+    def flush(self, sync=False):
+        """Write what waits. Never raises: a full disk must not end somebody's training."""
+        if os.getpid() != self._pid:
+            return  # a forked child must not write its parent's rows
+        with self._lock:
+            rows, self._rows = self._rows, []
+            for start in range(0, len(rows), MOST_ROWS):
+                self._write(encode_frame(self.columns, rows[start : start + MOST_ROWS]))
+            self._flushed = time.monotonic()
+            if sync or self._flushed - self._synced >= SYNC_S:
+                self._synced = self._flushed
+                try:
+                    os.fdatasync(self._fd)
+                except OSError as error:
+                    self.failed = self.failed or str(error)
+
+    def _write(self, data):
+        if self.failed:
+            return
+        try:
+            done = 0
+            while done < len(data):
+                done += os.write(self._fd, data[done:])
+            self.written_bytes += len(data)
+        except OSError as error:
+            self.failed = str(error)
+
+    def start(self):
+        """Flush from a daemon thread until `close`."""
+        self._thread = threading.Thread(target=self._run, name="edgetrain-writer", daemon=True)
+        self._thread.start()
+        return self
+
+    def _run(self):
+        while not self._stop.wait(FLUSH_S):
+            self.flush()
+
+    def close(self):
+        """Flush, sync and close; safe to call twice."""
+        if self._fd is None or os.getpid() != self._pid:
+            return
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(5)
+        self.flush(sync=True)
+        os.close(self._fd)
+        self._fd = None
+
+
+def append_event(path, kind, text, **facts):
+    """Append one event, a JSON line with its instant, to an events file. Never raises."""
+    line = dict(facts, at_us=now_us(), kind=kind, text=text)
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(fd, (json.dumps(line) + "\n").encode())
+        finally:
+            os.close(fd)
+    except OSError:
+        pass
+
+
+def write_json(path, document):
+    """Replace a JSON file as one step: a reader sees the old one or the new one, never half of either."""
+    temporary = "%s.%d.tmp" % (path, os.getpid())
+    with open(temporary, "w") as file:
+        json.dump(document, file, indent=1, default=str)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)

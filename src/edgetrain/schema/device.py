@@ -1,0 +1,43 @@
+"""What a device is, and the power modes it can hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PowerMode:
+    """Cores and clocks, all held. None where the device has no such clock."""
+
+    cores: int
+    cpu_hz: int
+    gpu_hz: int | None = None
+    emc_hz: int | None = None
+    name: str | None = None
+
+    def __str__(self) -> str:
+        def mhz(hertz: int | None) -> str:
+            return "–" if hertz is None else f"{hertz / 1e6:g}"
+
+        return f"{self.cores} cores at {mhz(self.cpu_hz)} MHz, GPU {mhz(self.gpu_hz)} MHz, memory {mhz(self.emc_hz)} MHz"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSpec:
+    """What a device is; None where it cannot be known here."""
+
+    name: str  # short key: `orin-agx`, `host`, ...
+    kind: str  # host | nvml | jetson | simulated
+    model: str | None = None  # as the machine names itself
+    module: str | None = None  # p3701-0005
+    chip: str | None = None  # tegra234
+    l4t: str | None = None
+    jetpack: str | None = None
+    serial: str | None = None
+    cores: int | None = None
+    ram_bytes: int | None = None
+    gpu: str | None = None
+    kernel: str | None = None
+    architecture: str | None = None
+    extra: tuple[tuple[str, Any], ...] = ()
