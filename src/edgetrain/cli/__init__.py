@@ -30,7 +30,9 @@ Start with `edgetrain doctor`, then `edgetrain run mobilenet_v3 --workers 1`, th
 
 def build() -> typer.Typer:
     """Return the application with every verb that exists."""
-    app = typer.Typer(help=ABOUT, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+    app = typer.Typer(
+        help=ABOUT, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False
+    )
 
     @app.callback()
     def edgetrain(

@@ -12,6 +12,8 @@ A missing integer is None. A reader that meets a broken frame skips to the next 
 costs the rows not yet flushed and nothing else. Standard library only, Python 3.8.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import struct
@@ -20,6 +22,7 @@ import threading
 import time
 import zlib
 from array import array
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 MAGIC = b"EtF1"
 FRAME = struct.Struct("<4sIII")  # magic, payload bytes, rows, crc32 of the payload
@@ -71,12 +74,12 @@ WORKERS = (
 )
 
 
-def now_us():
+def now_us() -> int:
     """Return the instant on the run's clock, shared by all processes of one boot."""
     return time.monotonic_ns() // 1000
 
 
-def _planes(values):
+def _planes(values: Sequence[int]) -> Tuple[int, int, bytes]:
     """Return (smallest, planes, bytes) of a list of ints."""
     smallest = min(values)
     width = ((max(values) - smallest).bit_length() + 7) // 8
@@ -89,7 +92,7 @@ def _planes(values):
     return smallest, width, b"".join([data[plane::8] for plane in range(width)])
 
 
-def encode_integers(values, encoding, reference):
+def encode_integers(values: Sequence[Any], encoding: str, reference: Optional[Sequence[int]]) -> bytes:
     """Encode one integer column; `reference` is the column that `after:` names."""
     count = len(values)
     missing = None
@@ -121,9 +124,9 @@ def encode_integers(values, encoding, reference):
     return head + (missing or b"") + data
 
 
-def encode_frame(columns, rows):
+def encode_frame(columns: Sequence[Tuple[str, str]], rows: Sequence[Tuple[Any, ...]]) -> bytes:
     """Encode rows (tuples in the order of `columns`) as one frame."""
-    by_name = {}
+    by_name: Dict[str, Sequence[int]] = {}
     parts = []
     for (name, encoding), values in zip(columns, zip(*rows)):
         if encoding in ("f4", "f8"):
@@ -148,32 +151,40 @@ class StreamWriter:
     `add` only appends to a list. Call `flush` yourself, or `start` a thread that does.
     """
 
-    def __init__(self, path, kind, columns, meta=None):
+    def __init__(
+        self, path: str, kind: str, columns: Sequence[Tuple[str, str]], meta: Optional[Dict[str, Any]] = None
+    ) -> None:
         self.path = path
-        self.columns = tuple(tuple(column) for column in columns)
+        self.columns = tuple((str(name), str(encoding)) for name, encoding in columns)
         self.written_bytes = 0
-        self.failed = None  # the first error met while writing; the stream goes quiet after it
-        self._rows = []
+        self.failed: Optional[str] = None  # the first error met while writing; the stream goes quiet after it
+        self._rows: List[Tuple[Any, ...]] = []
         self._lock = threading.Lock()
-        self._thread = None
+        self._thread: Optional[threading.Thread] = None
         self._stop = threading.Event()
         self._pid = os.getpid()
         self._synced = self._flushed = time.monotonic()
-        header = {"edgetrain": "stream", "version": 1, "kind": kind, "columns": self.columns, "meta": meta or {}}
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        header = {
+            "edgetrain": "stream",
+            "version": 1,
+            "kind": kind,
+            "columns": self.columns,
+            "meta": meta or {},
+        }
+        self._fd: Optional[int] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._write((json.dumps(header) + "\n").encode())
 
-    def add(self, row):
+    def add(self, row: Tuple[Any, ...]) -> None:
         """Take one row, a tuple in the order of the columns."""
         self._rows.append(row)
 
-    def due(self):
+    def due(self) -> bool:
         """Return whether rows wait that are older than the flush interval."""
         return bool(self._rows) and time.monotonic() - self._flushed >= FLUSH_S
 
-    def flush(self, sync=False):
+    def flush(self, sync: bool = False) -> None:
         """Write what waits. Never raises: a full disk must not end somebody's training."""
-        if os.getpid() != self._pid:
+        if os.getpid() != self._pid or self._fd is None:
             return  # a forked child must not write its parent's rows
         with self._lock:
             rows, self._rows = self._rows, []
@@ -187,8 +198,8 @@ class StreamWriter:
                 except OSError as error:
                     self.failed = self.failed or str(error)
 
-    def _write(self, data):
-        if self.failed:
+    def _write(self, data: bytes) -> None:
+        if self.failed or self._fd is None:
             return
         try:
             done = 0
@@ -198,17 +209,17 @@ class StreamWriter:
         except OSError as error:
             self.failed = str(error)
 
-    def start(self):
+    def start(self) -> StreamWriter:
         """Flush from a daemon thread until `close`."""
         self._thread = threading.Thread(target=self._run, name="edgetrain-writer", daemon=True)
         self._thread.start()
         return self
 
-    def _run(self):
+    def _run(self) -> None:
         while not self._stop.wait(FLUSH_S):
             self.flush()
 
-    def close(self):
+    def close(self) -> None:
         """Flush, sync and close; safe to call twice."""
         if self._fd is None or os.getpid() != self._pid:
             return
@@ -220,7 +231,7 @@ class StreamWriter:
         self._fd = None
 
 
-def append_event(path, kind, text, **facts):
+def append_event(path: str, kind: str, text: str, **facts: Any) -> None:
     """Append one event, a JSON line with its instant, to an events file. Never raises."""
     line = dict(facts, at_us=now_us(), kind=kind, text=text)
     try:
@@ -233,7 +244,7 @@ def append_event(path, kind, text, **facts):
         pass
 
 
-def write_json(path, document):
+def write_json(path: str, document: Any) -> None:
     """Replace a JSON file as one step: a reader sees the old one or the new one, never half of either."""
     temporary = "%s.%d.tmp" % (path, os.getpid())
     with open(temporary, "w") as file:

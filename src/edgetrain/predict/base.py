@@ -43,7 +43,8 @@ class ModeTable:
     def take(self, rows: Any) -> ModeTable:
         """Return the rows given by an index array or a mask."""
         picked = {
-            name: None if getattr(self, name) is None else getattr(self, name)[rows] for name in self.__slots__
+            name: None if getattr(self, name) is None else getattr(self, name)[rows]
+            for name in self.__slots__
         }
         return ModeTable(**picked)
 

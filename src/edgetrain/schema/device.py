@@ -20,7 +20,9 @@ class PowerMode:
         def mhz(hertz: int | None) -> str:
             return "–" if hertz is None else f"{hertz / 1e6:g}"
 
-        return f"{self.cores} cores at {mhz(self.cpu_hz)} MHz, GPU {mhz(self.gpu_hz)} MHz, memory {mhz(self.emc_hz)} MHz"
+        return (
+            f"{self.cores} cores at {mhz(self.cpu_hz)} MHz, GPU {mhz(self.gpu_hz)} MHz, memory {mhz(self.emc_hz)} MHz"
+        )
 
 
 @dataclass(frozen=True, slots=True)

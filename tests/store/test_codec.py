@@ -1,0 +1,136 @@
+"""Decode undoes encode, and a damaged stream costs only the damaged part."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgetrain.errors import StoreError
+from edgetrain.inside.stream import MINIBATCHES, MOST_ROWS, StreamWriter
+from edgetrain.store.codec import NULL, read_stream
+
+MIXED = (
+    ("at_us", "delta"),
+    ("back", "after:at_us"),
+    ("plain", "plain"),
+    ("wide", "plain"),
+    ("x_w", "f4"),
+    ("y_j", "f8"),
+)
+
+
+def mixed_rows(count: int, seed: int) -> list[tuple]:
+    draw = random.Random(seed)
+    at = draw.randrange(10**12)
+    rows = []
+    for _ in range(count):
+        at += draw.choice([0, 1, 900, 70_000, 5_000_000])
+        rows.append(
+            (
+                None if draw.random() < 0.1 else at,
+                None if draw.random() < 0.2 else at + draw.randrange(-5, 10**6),
+                None if draw.random() < 0.3 else draw.randrange(-3, 4),
+                draw.randrange(-(2**62), 2**62) if draw.random() < 0.5 else None,
+                draw.random() if draw.random() < 0.9 else None,
+                draw.random(),
+            )
+        )
+    return rows
+
+
+def write(path: Path, rows: list[tuple], columns=MIXED, every: int = 100) -> None:
+    writer = StreamWriter(str(path), "test", columns)
+    for start in range(0, len(rows), every):
+        for row in rows[start : start + every]:
+            writer.add(row)
+        writer.flush()
+    writer.close()
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 100, 101, 5000])
+@pytest.mark.parametrize("seed", range(4))
+def test_decode_undoes_encode(tmp_path: Path, count: int, seed: int) -> None:
+    rows = mixed_rows(count, seed)
+    write(tmp_path / "s.ets", rows)
+    stream = read_stream(tmp_path / "s.ets")
+    assert stream.skipped_bytes == 0
+    for (name, encoding), values in zip(MIXED, zip(*rows, strict=True) if rows else [()] * 6, strict=True):
+        got = stream.columns[name]
+        if encoding.startswith("f"):
+            expected = np.array([np.nan if v is None else v for v in values], got.dtype)
+            np.testing.assert_array_equal(got, expected)
+        else:
+            assert got.tolist() == [NULL if v is None else v for v in values], name
+
+
+def test_a_frame_larger_than_the_limit_is_split_and_read_back(tmp_path: Path) -> None:
+    rows = mixed_rows(MOST_ROWS + 10, 3)
+    write(tmp_path / "s.ets", rows, every=len(rows))
+    assert read_stream(tmp_path / "s.ets").rows == len(rows)
+
+
+def test_only_the_wanted_columns_are_decoded_and_they_are_the_same(tmp_path: Path) -> None:
+    write(tmp_path / "s.ets", mixed_rows(300, 1))
+    whole = read_stream(tmp_path / "s.ets").columns
+    some = read_stream(tmp_path / "s.ets", only=["back"]).columns
+    assert set(some) == {"back", "at_us"}
+    np.testing.assert_array_equal(some["back"], whole["back"])
+
+
+def test_a_cut_tail_costs_only_the_last_frame(tmp_path: Path) -> None:
+    rows = mixed_rows(1000, 2)
+    write(tmp_path / "s.ets", rows)
+    data = (tmp_path / "s.ets").read_bytes()
+    (tmp_path / "s.ets").write_bytes(data[:-3])
+    stream = read_stream(tmp_path / "s.ets")
+    assert stream.rows == 900
+    assert stream.skipped_bytes > 0
+
+
+def test_garbage_in_the_middle_costs_only_that_frame(tmp_path: Path) -> None:
+    rows = mixed_rows(1000, 5)
+    write(tmp_path / "s.ets", rows)
+    data = bytearray((tmp_path / "s.ets").read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    (tmp_path / "s.ets").write_bytes(bytes(data))
+    stream = read_stream(tmp_path / "s.ets")
+    assert stream.rows == 900
+    plain = [NULL if row[2] is None else row[2] for row in rows]
+    got = stream.columns["plain"].tolist()
+    assert any(got == plain[:cut] + plain[cut + 100 :] for cut in range(0, 1000, 100))
+
+
+def test_a_file_that_is_no_stream_is_refused_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "s.ets").write_bytes(b"\x00\xff garbage")
+    with pytest.raises(StoreError, match=r"s\.ets"):
+        read_stream(tmp_path / "s.ets")
+
+
+def test_a_minibatch_row_stays_small(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    at = 10**9
+    rows = []
+    for batch in range(4000):
+        at += draw.randrange(900, 40_000)
+        ready = at + draw.randrange(20, 30_000)
+        rows.append(
+            (
+                0,
+                0,
+                0,
+                batch,
+                1,
+                at,
+                ready,
+                ready + 90,
+                ready + 900,
+                ready + 20_000,
+                ready + 3,
+                at - 60_000,
+                batch % 4,
+                16,
+            )
+        )
+    write(tmp_path / "s.ets", rows, MINIBATCHES, every=1000)
+    assert (tmp_path / "s.ets").stat().st_size / len(rows) < 26
