@@ -42,17 +42,12 @@ class ModeTable:
 
     def take(self, rows: Any) -> ModeTable:
         """Return the rows given by an index array or a mask."""
-        picked = {
-            name: None if getattr(self, name) is None else getattr(self, name)[rows]
-            for name in self.__slots__
-        }
+        picked = {name: None if getattr(self, name) is None else getattr(self, name)[rows] for name in self.__slots__}
         return ModeTable(**picked)
 
     def mode(self, row: int) -> PowerMode:
         """Return one row as a power mode."""
-        return PowerMode(
-            int(self.cores[row]), int(self.cpu_hz[row]), int(self.gpu_hz[row]), int(self.emc_hz[row])
-        )
+        return PowerMode(int(self.cores[row]), int(self.cpu_hz[row]), int(self.gpu_hz[row]), int(self.emc_hz[row]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Power modes: a few profiled ones predict all the others."""

@@ -1,0 +1,179 @@
+"""The physics of a power mode: log time and log power as smooth maxima and sums of terms in the clocks.
+
+Time of a minibatch, clocks and cores relative to the board's largest (so that only ratios matter):
+
+    accelerator = pnorm(a / gpu^x, b / emc^y)            a roofline: arithmetic against memory
+    step        = pnorm(accelerator, h / cpu^z) + k      the host issues kernels; k does not scale
+    time        = pnorm(step, l / (cpu^w cores^g))       the loader hides behind the step, or the step behind it
+
+Power is the mode's static part plus energy per minibatch over time:
+
+    power = p0 + p1 emc^e + p2 cores^n cpu^c + p3 gpu^v + (eg gpu^d + e0 + ec cpu^c + em emc^e) / (time / time at the top)
+
+Every coefficient is the logarithm of a term at the top mode, so scaling all times (or powers) shifts all of them alike. Where minibatches of
+several sizes are mixed, each term is split into a part that grows with the batch size and one that does not.
+Both functions take a whole ensemble of coefficient vectors and return values and exact derivatives: a
+fit is then a handful of small array operations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgetrain.predict.base import Array, ModeTable
+
+TIME_NAMES = (
+    "gpu", "emc", "host", "constant", "loader",
+    "sharp_roofline", "sharp_host", "sharp_loader",
+    "gpu_exponent", "emc_exponent", "host_exponent", "loader_exponent", "cores_exponent",
+    "gpu_batch", "emc_batch", "host_batch", "constant_batch", "loader_batch",
+)  # fmt: skip
+TIME_TERMS = 5  # the first five are logarithms of times: the ones that a common scale shifts
+POWER_NAMES = (
+    "static", "static_emc", "static_cpu", "static_gpu",
+    "energy_gpu", "energy_fixed", "energy_cpu", "energy_emc",
+    "emc_exponent", "cores_exponent", "cpu_exponent", "gpu_static_exponent", "gpu_energy_exponent",
+    "gpu_batch", "fixed_batch", "cpu_batch", "emc_batch",
+)  # fmt: skip
+POWER_TERMS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What clocks and cores are divided by: the largest of each that the board shows us."""
+
+    cores: float
+    cpu_hz: float
+    gpu_hz: float
+    emc_hz: float
+    batch_size: float = 1.0
+
+    @staticmethod
+    def of(*tables: ModeTable) -> Reference:
+        """Return the largest of each over all the tables."""
+
+        def top(name: str) -> float:
+            return max(float(getattr(table, name).max()) for table in tables)
+
+        batches = [float(t.batch_size.max()) for t in tables if t.batch_size is not None]
+        return Reference(top("cores"), top("cpu_hz"), top("gpu_hz"), top("emc_hz"), max(batches, default=1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Logarithms of a table's clocks and cores relative to the reference; batch sizes as plain ratios."""
+
+    cores: Array
+    cpu: Array
+    gpu: Array
+    emc: Array
+    batch: Array
+
+    @staticmethod
+    def of(table: ModeTable, reference: Reference) -> Features:
+        batch = np.ones(len(table))
+        if table.batch_size is not None:
+            batch = table.batch_size / reference.batch_size
+        return Features(
+            np.log(table.cores / reference.cores),
+            np.log(table.cpu_hz / reference.cpu_hz),
+            np.log(table.gpu_hz / reference.gpu_hz),
+            np.log(table.emc_hz / reference.emc_hz),
+            batch,
+        )
+
+    def __len__(self) -> int:
+        return len(self.cores)
+
+    def matrix(self) -> Array:
+        """Return one row per mode: what distances between modes are measured in."""
+        return np.stack([self.cores, self.cpu, self.gpu, self.emc, np.log(self.batch)], axis=1)
+
+
+def _batch(share: Array, ratio: Array) -> tuple[Array, Array]:
+    """Return the log of (1-s) + s ratio with s the logistic of `share`, and its derivative in `share`."""
+    s = 1.0 / (1.0 + np.exp(-share))[:, None]
+    inner = 1.0 + s * (ratio - 1.0)[None]
+    return np.log(inner), s * (1.0 - s) * (ratio - 1.0)[None] / inner
+
+
+def _pnorm(first: Array, second: Array, log_sharp: Array) -> tuple[Array, Array, Array]:
+    """Smooth maximum of two logs; returns it, the weight of the first, and the derivative in `log_sharp`."""
+    sharp = np.exp(log_sharp)[:, None]
+    gap = np.clip(sharp * (second - first), -60.0, 60.0)
+    weight = 1.0 / (1.0 + np.exp(gap))
+    value = first + np.log1p(np.exp(gap)) / sharp
+    slope = weight * first + (1.0 - weight) * second - value
+    return value, weight, slope
+
+
+def log_time(theta: Array, f: Features, derivatives: bool = False) -> tuple[Array, Array | None]:
+    """Return log time (ensemble x modes), and its derivatives (ensemble x modes x coefficients) if asked."""
+    t = theta[:, :, None]
+    b = [_batch(theta[:, 13 + i], f.batch) for i in range(TIME_TERMS)]
+    gpu = t[:, 0] - t[:, 8] * f.gpu + b[0][0]
+    emc = t[:, 1] - t[:, 9] * f.emc + b[1][0]
+    host = t[:, 2] - t[:, 10] * f.cpu + b[2][0]
+    constant = t[:, 3] + b[3][0]
+    loader = t[:, 4] - t[:, 11] * f.cpu - t[:, 12] * f.cores + b[4][0]
+    accelerator, w_gpu, d_roofline = _pnorm(gpu, emc, theta[:, 5])
+    step, w_acc, d_host = _pnorm(accelerator, host, theta[:, 6])
+    whole, w_step, _ = _pnorm(step, constant, np.zeros(len(theta)))
+    value, w_whole, d_loader = _pnorm(whole, loader, theta[:, 7])
+    if not derivatives:
+        return value, None
+    out = np.empty((*value.shape, len(TIME_NAMES)))
+    to_step = w_whole * w_step
+    share = (to_step * w_acc * w_gpu, to_step * w_acc * (1 - w_gpu), to_step * (1 - w_acc),
+             w_whole * (1 - w_step), 1 - w_whole)  # fmt: skip
+    for i in range(TIME_TERMS):
+        out[..., i] = share[i]
+        out[..., 13 + i] = share[i] * b[i][1]
+    out[..., 5] = to_step * w_acc * d_roofline
+    out[..., 6] = to_step * d_host
+    out[..., 7] = d_loader
+    out[..., 8] = -share[0] * f.gpu
+    out[..., 9] = -share[1] * f.emc
+    out[..., 10] = -share[2] * f.cpu
+    out[..., 11] = -share[4] * f.cpu
+    out[..., 12] = -share[4] * f.cores
+    return value, out
+
+
+def log_power(theta: Array, f: Features, log_tau: Array, derivatives: bool = False) -> tuple[Array, Array | None]:
+    """Return log power; `log_tau` is the log of time relative to the top mode's, (ensemble or 1) x modes."""
+    t = theta[:, :, None]
+    b = [_batch(theta[:, 13 + i], f.batch) for i in range(4)]
+    zero = np.zeros((len(theta), len(f)))
+    terms = np.stack(
+        [
+            t[:, 0] + zero,
+            t[:, 1] + t[:, 8] * f.emc,
+            t[:, 2] + t[:, 9] * f.cores + t[:, 10] * f.cpu,
+            t[:, 3] + t[:, 11] * f.gpu,
+            t[:, 4] + t[:, 12] * f.gpu - log_tau + b[0][0],
+            t[:, 5] - log_tau + b[1][0],
+            t[:, 6] + t[:, 10] * f.cpu - log_tau + b[2][0],
+            t[:, 7] + t[:, 8] * f.emc - log_tau + b[3][0],
+        ],
+        axis=-1,
+    )
+    peak = terms.max(axis=-1, keepdims=True)
+    parts = np.exp(terms - peak)
+    total = parts.sum(axis=-1, keepdims=True)
+    value = (peak + np.log(total))[..., 0]
+    if not derivatives:
+        return value, None
+    share = parts / total
+    out = np.empty((*value.shape, len(POWER_NAMES)))
+    out[..., :POWER_TERMS] = share
+    out[..., 8] = (share[..., 1] + share[..., 7]) * f.emc
+    out[..., 9] = share[..., 2] * f.cores
+    out[..., 10] = (share[..., 2] + share[..., 6]) * f.cpu
+    out[..., 11] = share[..., 3] * f.gpu
+    out[..., 12] = share[..., 4] * f.gpu
+    for i in range(4):
+        out[..., 13 + i] = share[..., 4 + i] * b[i][1]
+    return value, out

@@ -1,0 +1,166 @@
+"""What other networks' fits say before a mode is profiled: coefficients and spread, each network apart.
+
+A prior file holds, per network and board, the fitted coefficients of `physics` relative to the top mode and how far
+its modes scattered around them; never a value at a mode. It becomes a Gaussian: the mean over networks, and their scatter
+shrunk towards a wide generic guess, because a handful of networks does not show how different the next one can be.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from edgetrain.errors import UsageError
+from edgetrain.predict.base import Array
+from edgetrain.predict.modes.physics import POWER_NAMES, POWER_TERMS, TIME_NAMES, TIME_TERMS
+
+FORMAT = "edgetrain-prior-1"
+SHIPPED = Path(__file__).parent.parent / "priors"
+
+# A wide guess for any network on any board: logs of the share each term would have alone at the top mode,
+# sharpness of the maxima about 3, exponents about 1, most of each term growing with the batch size.
+_TIME_GUESS = [-0.5, -0.7, -1.2, -2.5, -1.7] + [np.log(3.0)] * 3 + [1.0, 1.0, 1.0, 1.1, 1.0] + [2.0, 2.0, 0.0, 1.0, 2.0]
+_TIME_WIDTH = [0.8, 0.9, 1.2, 1.2, 1.2] + [0.6] * 3 + [0.08, 0.08, 0.12, 0.2, 0.6] + [2.0] * 5
+_POWER_GUESS = [-1.5, -3.2, -3.2, -2.6, -2.0, -1.5, -2.8, -4.5, 2.0, 0.7, 2.3, 2.2, 2.5, 2.0, 2.0, 2.0, 2.0]
+_POWER_WIDTH = [0.6, 0.8, 0.8, 0.8, 1.0, 1.0, 0.9, 1.2, 0.8, 0.3, 0.6, 0.6, 1.2, 2.0, 2.0, 2.0, 2.0]
+_SCALE_WIDTH = 3.0  # of the log of all times (or powers) together: any network, any unit
+_GENERIC_WEIGHT = 2.0  # the generic guess counts as this many networks
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One network on one board: its coefficients relative to the top mode, and the scatter around them."""
+
+    network: str
+    board: str
+    kind: str  # train | infer
+    time: tuple[float, ...]
+    power: tuple[float, ...]
+    time_scatter: float  # typical |log residual| of the full fit, times 1.25: a standard deviation without the tails
+    power_scatter: float
+    modes: int
+    batch_size: float | None = None
+    weight: float = 1.0
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """Mean and covariance of a coefficient vector."""
+
+    mean: Array
+    covariance: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """Entries, and the Gaussians they make."""
+
+    name: str
+    entries: tuple[Entry, ...]
+
+    @property
+    def held(self) -> list[str]:
+        """Return `network on board (kind)` of everything inside, once each."""
+        return list(dict.fromkeys(f"{e.network} on {e.board} ({e.kind})" for e in self.entries))
+
+    def without(self, names: Iterable[str]) -> Prior:
+        """Leave out networks (`resnet`), boards (`orin-nano`) or one of both (`resnet@orin-nano`)."""
+        entries = self.entries
+        for name in names:
+            network, _, board = name.partition("@")
+            left = tuple(
+                e
+                for e in entries
+                if not (
+                    (network in (e.network, e.board) and not board) or (network in (e.network, "") and board == e.board)
+                )
+            )
+            entries = left
+        return replace(self, entries=entries)
+
+    def time(self) -> Gaussian:
+        return _gaussian(
+            [e.time for e in self.entries], [e.weight for e in self.entries], _TIME_GUESS, _TIME_WIDTH, TIME_TERMS
+        )
+
+    def power(self) -> Gaussian:
+        return _gaussian(
+            [e.power for e in self.entries], [e.weight for e in self.entries], _POWER_GUESS, _POWER_WIDTH, POWER_TERMS
+        )
+
+    def scatter(self) -> tuple[float, float]:
+        """Return the typical scatter of time and of power around the physics."""
+        if not self.entries:
+            return 0.02, 0.015
+        weight = np.array([e.weight for e in self.entries])
+        time = np.average([e.time_scatter for e in self.entries], weights=weight)
+        power = np.average([e.power_scatter for e in self.entries], weights=weight)
+        return float(time), float(power)
+
+
+def _gaussian(
+    rows: Sequence[Sequence[float]], weights: Sequence[float], guess: list[float], width: list[float], terms: int
+) -> Gaussian:
+    mean, spread = np.array(guess, dtype=float), np.array(width, dtype=float)
+    covariance = np.diag(spread**2)
+    if rows:
+        values, weight = np.array(rows), np.array(weights)
+        # The generic guess enters the mean as a fraction of one network, the spread as _GENERIC_WEIGHT of them.
+        centre = (weight @ values + 0.25 * mean) / (weight.sum() + 0.25)
+        away = values - centre
+        scatter = (away * weight[:, None]).T @ away
+        covariance = (scatter + _GENERIC_WEIGHT * np.diag(spread**2)) / (weight.sum() + _GENERIC_WEIGHT)
+        mean = centre
+    shift = np.zeros(len(mean))
+    shift[:terms] = 1.0
+    return Gaussian(mean, covariance + _SCALE_WIDTH**2 * np.outer(shift, shift))
+
+
+GENERIC = Prior("none", ())
+
+
+def load_prior(name: str = "orin", without: Iterable[str] = ()) -> Prior:
+    """Load a prior: `none`, one that ships (`orin`), or a file."""
+    if name == "none":
+        return GENERIC
+    path = SHIPPED / f"{name}.json"
+    if not path.exists():
+        path = Path(name)
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        known = ", ".join(sorted(p.stem for p in SHIPPED.glob("*.json")))
+        raise UsageError(f"cannot read the prior {name!r}: {error}; shipped are: none, {known}") from error
+    if document.get("schema") != FORMAT:
+        raise UsageError(f"{path} says schema {document.get('schema')!r}; this version reads {FORMAT}")
+    try:
+        entries = tuple(
+            Entry(
+                **{
+                    **entry,
+                    "time": tuple(float(entry["time"][n]) for n in TIME_NAMES),
+                    "power": tuple(float(entry["power"][n]) for n in POWER_NAMES),
+                }
+            )
+            for entry in document["entries"]
+        )
+    except (KeyError, TypeError) as error:
+        raise UsageError(f"{path} is no complete prior: {error}") from error
+    return Prior(str(document.get("name", path.stem)), entries).without(without)
+
+
+def dump_prior(prior: Prior, provenance: str) -> str:
+    """Return the prior as versioned text."""
+    entries = []
+    for entry in prior.entries:
+        fields = asdict(entry)
+        fields["time"] = {n: round(v, 4) for n, v in zip(TIME_NAMES, entry.time, strict=True)}
+        fields["power"] = {n: round(v, 4) for n, v in zip(POWER_NAMES, entry.power, strict=True)}
+        entries.append(fields)
+    document = {"schema": FORMAT, "name": prior.name, "provenance": provenance, "entries": entries}
+    return json.dumps(document, indent=1) + "\n"
