@@ -1,0 +1,310 @@
+"""Sums a run up: epoch by epoch, where the seconds and the joules went, and how far to trust it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgetrain.analysis.attribution import Attribution, attribute
+from edgetrain.analysis.breakdown import Parts, break_down
+from edgetrain.analysis.doubts import collect
+from edgetrain.analysis.energy import Power, energy, find_power, mean_power_w, split_windows, told_apart
+from edgetrain.analysis.steady import Steady, find_steady
+from edgetrain.schema import SCHEMA, Columns, Run
+from edgetrain.units import S_PER_US, US_PER_S
+
+NEAREST_RESIDENCY_S = 10.0  # a residency sample further from an epoch's edge than this says nothing about it
+CAUSES = ("blocked_s", "preprocess_s", "contention_s", "handover_s")
+
+
+@dataclass(frozen=True)
+class Digest:
+    """A run summed up. `document()` is the JSON that every command gives; `parts` are kept for pictures."""
+
+    run: Run
+    parts: Parts
+    steady: Steady
+    epochs: tuple[dict[str, Any], ...]
+    summary: Mapping[str, Any]
+    doubts: tuple[dict[str, str], ...]
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON document: what was not measured is None, never 0."""
+        manifest = self.run.manifest
+        inside = manifest.get("inside") or {}
+        return {
+            "schema": SCHEMA,
+            "run": self.run.run,
+            "state": manifest.get("state"),
+            "reason": manifest.get("reason"),
+            "origin": manifest.get("origin"),
+            "workload": manifest.get("workload"),
+            "loading": manifest.get("loading"),
+            "timing": manifest.get("timing"),
+            "compute": manifest.get("compute"),
+            "device": manifest.get("device"),
+            "limits": manifest.get("limits"),
+            "power_mode": manifest.get("power_mode"),
+            "campaign": manifest.get("campaign"),
+            "factors": manifest.get("factors"),
+            "imported": manifest.get("imported"),
+            "loaders": inside.get("loaders"),
+            **self.summary,
+            "epochs": list(self.epochs),
+            "doubts": list(self.doubts),
+        }
+
+
+def digest(run: Run) -> Digest:
+    """Sum a run up from what it recorded."""
+    parts = break_down(run.minibatches)
+    steady = find_steady(parts, run.manifest.get("steady"))
+    chosen = np.zeros(len(parts), bool)
+    chosen[steady.first : steady.last + 1] = True
+    if run.manifest.get("steady") is None:
+        chosen &= ~parts.first
+    if not chosen.any():
+        chosen[:] = True
+    causes = attribute(run.minibatches, run.workers, parts.rows, parts.stall_s)
+    power, no_power = find_power(run)
+    epochs = tuple(_epochs(run, parts, causes, power))
+    baseload = _baseload_w(run, power)
+    for epoch in epochs:
+        epoch["baseload_j"] = None if baseload is None else baseload * epoch["e2e_s"]
+    summary = {
+        "overhead_pct": _overhead_pct(run, parts),
+        "overhead": _overhead(run),
+        "minibatch": _minibatch(parts.e2e_s[chosen]),
+        "power_w": _power_w(parts, chosen, power),
+        "baseload_w": baseload,
+        "power_scope": power.scope if power else None,
+        "energy_method": None if power is None else ("counter" if power.counted else "trapezoids"),
+        "energy_reason": no_power or None,
+        **_energy_by(parts, power, baseload, no_power),
+        "steady": {"first": steady.first, "last": steady.last, "rule": steady.rule},
+        "samples_per_s": _samples_per_s(run.minibatches, parts),
+        "parameters": (run.manifest.get("inside") or {}).get("parameters"),
+        "peak_rss_bytes": (run.manifest.get("inside") or {}).get("peak_rss_bytes"),
+        "peak_gpu_bytes": (run.manifest.get("inside") or {}).get("peak_gpu_bytes"),
+        "evaluation": _evaluation(run.minibatches),
+    }
+    doubts = tuple(collect(run, causes.doubts))
+    return Digest(run, parts, steady, epochs, summary, doubts)
+
+
+def _minibatch(times_s: NDArray[np.float64]) -> dict[str, float | None]:
+    if not len(times_s):
+        return {"median_ms": None, "mean_ms": None, "p95_ms": None, "p99_ms": None}
+    p50, p95, p99 = np.percentile(times_s, [50, 95, 99]) * 1e3
+    return {"median_ms": float(p50), "mean_ms": float(times_s.mean() * 1e3), "p95_ms": float(p95), "p99_ms": float(p99)}
+
+
+def _epochs(run: Run, parts: Parts, causes: Attribution, power: Power | None) -> list[dict[str, Any]]:
+    known = {
+        int(mark["epoch"]): mark
+        for mark in (run.manifest.get("inside") or {}).get("epochs") or ()
+        if isinstance(mark, dict) and mark.get("epoch") is not None
+    }
+    edges = np.flatnonzero(parts.first)
+    stops = np.append(edges[1:], len(parts))
+    read = _read_bytes(run, parts)
+    rows = []
+    for start, stop in zip(edges.tolist(), stops.tolist(), strict=True):
+        number = int(parts.epoch[start])
+        part = slice(start, stop)
+        begin_us, done_us = int(parts.begin_us[start]), int(parts.done_us[stop - 1])
+        ended_us = int((known.get(number) or {}).get("ended_us") or done_us)
+        following_us = int(parts.begin_us[stop]) if stop < len(parts) else ended_us
+        end_us = max(done_us, min(ended_us, following_us))
+        tail_s = (end_us - done_us) * S_PER_US
+        stall = float(parts.stall_s[part].sum())
+        spent = energy(power, begin_us, end_us) if power else None
+        rows.append(
+            {
+                "epoch": number,
+                "minibatches": stop - start,
+                "e2e_s": float(parts.e2e_s[part].sum()) + tail_s,
+                "fetch_stall_s": stall,
+                "hidden_wait_s": float(parts.hidden_s[part].sum()),
+                "fill_s": float(parts.stall_s[start]),
+                "copy_s": float(parts.copy_s[part].sum()) if parts.copy_seen else None,
+                "compute_s": float(parts.compute_s[part].sum()),
+                "overhead_s": float(parts.overhead_s[part].sum()) + tail_s,
+                "stall_by": _stall_by(causes, part, stall),
+                "read_bytes": None if read is None else int(read[part].sum()),
+                "cached_share_before": _share_near(run.samples.get("residency"), begin_us, known.get(number), "before"),
+                "cached_share_after": _share_near(run.samples.get("residency"), end_us, known.get(number), "after"),
+                "energy_j": spent.joules if spent else None,
+                "energy_pm_j": spent.pm_j if spent else None,
+                "baseload_j": None,
+                "loss": (known.get(number) or {}).get("loss"),
+                "begin_us": begin_us,
+                "end_us": end_us,
+            }
+        )
+    return rows
+
+
+def _stall_by(causes: Attribution, part: slice, stall_s: float) -> dict[str, float] | None:
+    """Return the stall by cause, summing to the stall; None where no verdict can be given."""
+    if not causes.verdict:
+        return None
+    sums = {name: float(getattr(causes, name)[part].sum()) for name in CAUSES}
+    # The parts are shares of the stall: what rounding leaves goes to the largest.
+    largest = max(sums, key=lambda name: sums[name])
+    sums[largest] += stall_s - sum(sums.values())
+    return sums
+
+
+def _read_bytes(run: Run, parts: Parts) -> NDArray[np.int64] | None:
+    """Return the bytes each minibatch's worker read from the storage medium; None where nobody counted."""
+    workers = run.workers
+    if not workers or not np.any(workers["read_bytes"] >= 0):
+        return None
+    key = _keys(workers)
+    wanted = _keys({name: run.minibatches[name][parts.rows] for name in ("loader", "generation", "batch")})
+    order = np.argsort(key, kind="stable")
+    place = np.minimum(np.searchsorted(key[order], wanted), len(key) - 1)
+    hit = key[order][place] == wanted
+    found = np.where(hit, np.maximum(workers["read_bytes"][order][place], 0), 0)
+    return np.asarray(found, np.int64)
+
+
+def _keys(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
+    joined = (columns["loader"] << 56) + (columns["generation"] << 36) + columns["batch"]
+    return np.asarray(joined, np.int64)
+
+
+def _share_near(residency: Columns | None, at_us: int, mark: Mapping[str, Any] | None, edge: str) -> float | None:
+    """Return the cached share of the dataset at an epoch's edge, from the nearest look at it."""
+    if mark and mark.get(f"cached_share_{edge}") is not None:
+        return float(mark[f"cached_share_{edge}"])
+    if residency is None or not len(residency["at_us"]):
+        return None
+    far = np.abs(residency["at_us"] - at_us)
+    nearest = int(np.argmin(far))
+    if far[nearest] > NEAREST_RESIDENCY_S * US_PER_S:
+        return None
+    share = float(residency["cached_share"][nearest])
+    return share if np.isfinite(share) else None
+
+
+def _baseload_w(run: Run, power: Power | None) -> float | None:
+    window = run.manifest.get("baseload")
+    if power is None or not window or window.get("from_us") is None:
+        return None
+    return mean_power_w(power, window["from_us"], window["to_us"])[1]
+
+
+def _power_w(parts: Parts, chosen: NDArray[np.bool_], power: Power | None) -> dict[str, float | None]:
+    if power is None or not len(parts):
+        return {"median": None, "mean": None}
+    rows = np.flatnonzero(chosen)
+    median, mean = mean_power_w(power, int(parts.begin_us[rows[0]]), int(parts.done_us[rows[-1]]))
+    return {"median": median, "mean": mean}
+
+
+def _energy_by(parts: Parts, power: Power | None, baseload_w: float | None, no_power: str) -> dict[str, Any]:
+    """Split the energy of all epochs into baseload and what stalls and compute added to it."""
+
+    def no(reason: str) -> dict[str, Any]:
+        return {"energy_by": None, "energy_by_reason": reason}
+
+    if power is None:
+        return no(no_power)
+    if baseload_w is None:
+        return no("the baseload was not measured before the run; use --baseload-s 10")
+    if not len(parts):
+        return no("no minibatches were recorded")
+    whole = energy(power, int(parts.begin_us[0]), int(parts.done_us[-1]))
+    if whole is None:
+        return no("power was not sampled during the whole run")
+    stalls = _join(parts.stall_from_us, parts.stall_to_us)
+    busy = _join(parts.start_us, parts.done_us)
+    for name, windows in (("stalls", stalls), ("compute", busy)):
+        if not told_apart(power, windows):
+            return no(
+                f"{name} mostly last less than five refreshes of the power sensor "
+                f"({power.refresh_s * 1e3:.0f} ms each), so their power cannot be told apart"
+            )
+    stall_s = sum(stop - start for start, stop in stalls) * S_PER_US
+    total_s = float(parts.done_us[-1] - parts.begin_us[0]) * S_PER_US
+    stall_j = split_windows(power, stalls) - baseload_w * stall_s
+    baseload_j = baseload_w * total_s
+    rest_j = whole.joules - split_windows(power, stalls) - baseload_w * (total_s - stall_s)
+    return {
+        "energy_by": {"stall_j": stall_j, "compute_j": rest_j, "baseload_j": baseload_j, "pm_j": whole.pm_j},
+        "energy_by_reason": None,
+    }
+
+
+def _join(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return windows as pairs; empty ones dropped, neighbours closer than a millisecond joined."""
+    windows: list[tuple[int, int]] = []
+    keep = stops > starts
+    for start, stop in zip(starts[keep].tolist(), stops[keep].tolist(), strict=True):
+        if windows and start - windows[-1][1] <= 1000:
+            windows[-1] = (windows[-1][0], stop)
+        else:
+            windows.append((start, stop))
+    return windows
+
+
+def _overhead(run: Run) -> dict[str, Any]:
+    """Return what the tool itself cost, as it measured it."""
+    inside, sampler = run.manifest.get("inside") or {}, run.manifest.get("sampler") or {}
+    cost = inside.get("main_thread_cost") or {}
+    return {
+        "main_thread_us_per_minibatch": cost.get("per_minibatch_us"),
+        "sampler_cpu_s": sampler.get("cpu_s"),
+        "sampler_wall_s": sampler.get("wall_s"),
+        "written_bytes": inside.get("written_bytes"),
+    }
+
+
+def _overhead_pct(run: Run, parts: Parts) -> float | None:
+    """Return the tool's overhead in percent of the run: the loop's time we took, plus our share of the machine's cores.
+
+    The sampler runs beside training, so its CPU time counts against all cores; the stopwatch runs in the loop and
+    counts in full.
+    """
+    cost = _overhead(run)
+    cores = (run.manifest.get("device") or {}).get("cores") or 1
+    total_s = float(parts.e2e_s.sum())
+    shares: Sequence[float] = [
+        share
+        for share in (
+            _ratio(cost["main_thread_us_per_minibatch"], len(parts) * S_PER_US, total_s),
+            _ratio(cost["sampler_cpu_s"], 1.0 / cores, cost["sampler_wall_s"] or total_s),
+        )
+        if share is not None
+    ]
+    return 100.0 * sum(shares) if shares else None
+
+
+def _ratio(value: float | None, scale: float, total: float) -> float | None:
+    return None if value is None or not total else value * scale / total
+
+
+def _samples_per_s(minibatches: Columns, parts: Parts) -> float | None:
+    samples = minibatches.get("samples") if minibatches else None
+    total_s = float(parts.e2e_s.sum()) if len(parts) else 0.0
+    if samples is None or not total_s:
+        return None
+    counted = samples[parts.rows]
+    return float(counted[counted > 0].sum()) / total_s if np.any(counted > 0) else None
+
+
+def _evaluation(minibatches: Columns) -> dict[str, Any] | None:
+    """Return what the passes that were evaluation took; they are told apart from training."""
+    if not minibatches or "phase" not in minibatches:
+        return None
+    rows = np.flatnonzero(minibatches["phase"] == 2)
+    if not len(rows):
+        return None
+    wait = (minibatches["ready_us"][rows] - minibatches["asked_us"][rows]) * S_PER_US
+    return {"minibatches": len(rows), "wait_s": float(wait.sum())}

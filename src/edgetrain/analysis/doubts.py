@@ -1,0 +1,86 @@
+"""Collects the reasons not to trust a run; they stand beside the numbers and never remove them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from edgetrain.schema import Run
+from edgetrain.units import spell_seconds
+
+MOST_STEAL = 0.05  # of the CPU time of a virtual machine; above this a wait cannot be told from being stopped
+MOST_OTHER_LOAD = 0.15  # of all cores, taken by processes that are not ours
+MOST_LATE_S = 0.1  # the sampler's 99th percentile of lateness, one period of the fast probes
+
+
+def collect(run: Run, further: Iterable[Mapping[str, str]] = ()) -> list[dict[str, str]]:
+    """Return every doubt about a run once, those of the recorder first."""
+    manifest = run.manifest
+    found: list[dict[str, str]] = [dict(doubt) for doubt in manifest.get("doubts") or ()]
+    state = manifest.get("state")
+    if state == "running":
+        found.append(_doubt("unfinished", "the run never said that it ended: it was killed, or still goes on"))
+    elif state in ("failed", "interrupted"):
+        found.append(_doubt(str(state), str(manifest.get("reason") or f"the run was {state}")))
+    found += [_doubt("lost", text) for text in run.lost]
+    inside = manifest.get("inside") or {}
+    found += [_doubt("inside", str(problem)) for problem in inside.get("problems") or ()]
+    found += [_doubt(str(event.get("cause", "doubt")), str(event.get("text"))) for event in _events(run, "doubt")]
+    found += _counted(run, "bad_file", "files could not be decoded and were replaced")
+    found += _counted(run, "worker_died", "loader workers died")
+    found += _counted(run, "throttle", "times the device throttled")
+    found += _counted(run, "other_load", "times other processes took the cores")
+    found += _from_sampler(manifest.get("sampler") or {})
+    found += _from_cpu(run)
+    found += [dict(doubt) for doubt in further]
+    unique: dict[tuple[str, str], dict[str, str]] = {}
+    for doubt in found:
+        unique.setdefault((doubt["kind"], doubt["text"]), doubt)
+    return list(unique.values())
+
+
+def _doubt(kind: str, text: str) -> dict[str, str]:
+    return {"kind": kind, "text": text}
+
+
+def _events(run: Run, kind: str) -> list[Mapping[str, Any]]:
+    return [event for event in run.events if event.get("kind") == kind]
+
+
+def _counted(run: Run, kind: str, what: str) -> list[dict[str, str]]:
+    events = _events(run, kind)
+    if not events:
+        return []
+    named = "; ".join(str(event.get("text")) for event in events[:3])
+    return [_doubt(kind, f"{len(events)} {what}: {named}{' …' if len(events) > 3 else ''}")]
+
+
+def _from_sampler(sampler: Mapping[str, Any]) -> list[dict[str, str]]:
+    found = []
+    late_s = sampler.get("late_p99_s")
+    if late_s is not None and late_s > MOST_LATE_S:
+        found.append(
+            _doubt("sampler_fell_behind", f"one sample in a hundred came more than {spell_seconds(late_s)} late")
+        )
+    failed = {column: count for column, count in (sampler.get("reads_failed") or {}).items() if count}
+    if failed:
+        worst = ", ".join(f"{column} {count} times" for column, count in list(failed.items())[:4])
+        found.append(_doubt("sensor", f"readings that failed: {worst}"))
+    return found
+
+
+def _from_cpu(run: Run) -> list[dict[str, str]]:
+    found = []
+    cpu = run.samples.get("cpu")
+    if cpu is not None and "steal_share" in cpu and len(cpu["steal_share"]):
+        steal = float(np.nanmean(cpu["steal_share"]))
+        if steal > MOST_STEAL:
+            found.append(_doubt("steal", f"the host took {steal:.0%} of this virtual machine's CPU time"))
+    load = run.samples.get("load")
+    if load is not None and len(load.get("other_share", ())):
+        other = float(np.nanmean(load["other_share"]))
+        if other > MOST_OTHER_LOAD:
+            found.append(_doubt("other_load", f"other processes used {other:.0%} of the cores on average"))
+    return found
