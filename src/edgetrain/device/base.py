@@ -28,9 +28,10 @@ SLOW_S = 1.0
 class Probe(Protocol):
     """Reads one instant of one part of the device.
 
-    A probe never sleeps, averages or caches: when to read is the sampler's business, and what readings mean is
-    analysis. It raises ProbeUnavailable when built, not when read, so that a run knows what it will have before it
-    starts. A reading that fails later (EAGAIN, a core gone offline, nonsense) is NaN, the rest of the row stands.
+    A probe never sleeps, averages or caches: when to read is the sampler's business, and what readings mean
+    is analysis. It raises ProbeUnavailable when built, not when read, so that a run knows what it will have
+    before it starts. A reading that fails later (EAGAIN, a core gone offline, nonsense) is NaN, and the rest of
+    the row stands.
     """
 
     name: str  # the stream: `samples-<name>.ets`
@@ -54,7 +55,7 @@ class Phased(Protocol):
 
 @runtime_checkable
 class Telling(Protocol):
-    """A probe that notices things worth an event: a throttle, an over-current alarm, clocks changed by others."""
+    """A probe that notices things worth an event: a throttle, an over-current alarm, clocks others changed."""
 
     def told(self) -> Iterable[tuple[str, str]]:
         """Return (kind, text) of what was noticed since the last call; called after each read."""
@@ -166,9 +167,7 @@ def open_device(spec: str = "auto") -> Device:
         return _open("edgetrain.device.jetson.board", "open_board", Path(rest or "/"))
     if kind == "sim":
         return _open("edgetrain.device.simulated", "open_simulated", rest)
-    raise UsageError(
-        f"unknown device {spec!r}; write auto, host, jetson, jetson:/root/of/a/tree or sim:orin-agx"
-    )
+    raise UsageError(f"unknown device {spec!r}; write auto, host, jetson, jetson:/root/of/a/tree or sim:orin-agx")
 
 
 def _open(module: str, function: str, argument: Path | str) -> Device:

@@ -1,0 +1,181 @@
+"""This Linux machine as a device: what it is, what it can measure, and what stands in the way."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from edgetrain.device.base import Finding, PowerSource, Probe
+from edgetrain.device.kept import text_of
+from edgetrain.device.nvml import LIBRARY, GpuProbe
+from edgetrain.device.proc import CpuProbe, DiskProbe, MemoryProbe, meminfo, online_cores
+from edgetrain.device.rapl import PERMISSION_FIX, RaplProbe, domains
+from edgetrain.device.rapl import power_source as rapl_source
+from edgetrain.device.thermal import ThermalProbe
+from edgetrain.errors import ProbeUnavailable
+from edgetrain.schema import DeviceSpec
+
+
+class HostDevice:
+    """A workstation, server or virtual machine; its clocks are not ours to set."""
+
+    def __init__(self, root: Path = Path("/"), nvml: str = LIBRARY) -> None:
+        self._root, self._nvml = root, nvml
+        self._power: PowerSource | None = None
+        self._power_known = False
+        self.spec = self._describe()
+
+    def probes(self) -> list[Probe]:
+        """Open every sensor that answers."""
+        opened: list[Probe] = []
+        for build in self._builders().values():
+            try:
+                opened.append(build())
+            except ProbeUnavailable:
+                continue
+        return opened
+
+    def total_power(self) -> PowerSource | None:
+        """Return the GPU's power, else the processor packages', else None; measured once, then remembered."""
+        if not self._power_known:
+            self._power, self._power_known = self._find_power(), True
+        return self._power
+
+    def findings(self) -> list[Finding]:
+        """Return what each probe gives here, or why it does not."""
+        found: list[Finding] = []
+        for area, build in self._builders().items():
+            try:
+                probe = build()
+            except ProbeUnavailable as error:
+                found.append(Finding(area, _WHAT[area], False, str(error), self._fix(area, error)))
+                continue
+            found.append(Finding(area, _WHAT[area], True, _spell(probe.columns)))
+            found += _missing(area, probe)
+            probe.close()
+        return found
+
+    def modes(self) -> None:
+        """Return None: a host has no power modes of ours."""
+
+    def control(self) -> None:
+        """Return None: nothing is set on a host."""
+
+    def _builders(self) -> dict[str, Callable[[], Any]]:
+        root = self._root
+        builders: dict[str, Callable[[], Any]] = {
+            "cpu": lambda: CpuProbe(root),
+            "memory": lambda: MemoryProbe(root),
+            "storage": lambda: DiskProbe(root),
+            "temperature": lambda: ThermalProbe(root),
+            "power": lambda: RaplProbe(root),
+        }
+        # A tree that stands in for another machine must not show this machine's GPU.
+        if root == Path("/") or self._nvml != LIBRARY:
+            builders["gpu"] = lambda: GpuProbe(self._nvml)
+        return builders
+
+    def _find_power(self) -> PowerSource | None:
+        builders = self._builders()
+        if "gpu" in builders:
+            try:
+                gpu = builders["gpu"]()
+            except ProbeUnavailable:
+                pass
+            else:
+                source: PowerSource | None = gpu.power_source()
+                gpu.close()
+                if source is not None:
+                    return source
+        try:
+            builders["power"]().close()
+        except ProbeUnavailable:
+            return None
+        return rapl_source()
+
+    def _fix(self, area: str, error: ProbeUnavailable) -> str | None:
+        if area == "power" and domains(self._root):
+            return PERMISSION_FIX
+        if area == "gpu" and any(Path("/dev").glob("nvidia[0-9]*")):
+            return "install the driver's user library (Debian and Ubuntu: sudo apt-get install libnvidia-compute-…)"
+        return None
+
+    def _describe(self) -> DeviceSpec:
+        root = self._root
+        memory = meminfo((text_of(root / "proc/meminfo") or "").encode())
+        gpu = self._gpu_names()
+        dmi = root / "sys/class/dmi/id"
+        maker, product = text_of(dmi / "sys_vendor"), text_of(dmi / "product_name")
+        tree = text_of(root / "proc/device-tree/model")
+        here = root == Path("/")
+        ram = memory.get("MemTotal")
+        return DeviceSpec(
+            name="host",
+            kind="nvml" if gpu else "host",
+            model=" ".join(part for part in (maker, product) if part) or tree or _processor(root),
+            cores=online_cores(root),
+            ram_bytes=int(ram) if ram else None,
+            gpu=", ".join(gpu) or None,
+            kernel=platform.release() if here else text_of(root / "proc/sys/kernel/osrelease"),
+            architecture=platform.machine() if here else None,
+            extra=(("processor", _processor(root)), ("governor", _governor(root)), ("host", os.uname().nodename)),
+        )
+
+    def _gpu_names(self) -> list[str]:
+        if "gpu" not in self._builders():
+            return []
+        try:
+            probe = GpuProbe(self._nvml)
+        except ProbeUnavailable:
+            return []
+        names = [gpu.name() or "GPU" for gpu in probe.gpus]
+        probe.close()
+        return names
+
+
+_WHAT = {
+    "cpu": "load of each core, run queue, pressure",
+    "memory": "memory, page cache, swap",
+    "storage": "reads, bytes and latency per block device",
+    "temperature": "temperatures",
+    "power": "energy of the processor packages (RAPL)",
+    "gpu": "GPU utilisation, clock, memory, power, energy (NVML)",
+}
+
+
+def _spell(columns: Any) -> str:
+    names = list(columns)
+    shown = ", ".join(names[:8])
+    return f"{shown} and {len(names) - 8} more" if len(names) > 8 else shown
+
+
+def _missing(area: str, probe: Probe) -> list[Finding]:
+    """Return the parts of a probe that this machine lacks though the probe works."""
+    columns = set(probe.columns)
+    found = []
+    if area == "cpu" and "cpu0_hz" not in columns:
+        detail = "the kernel shows no cpufreq here (usual in a virtual machine): clocks are not recorded"
+        found.append(Finding("cpu", "clock of each core", False, detail))
+    if area == "cpu" and "pressure_cpu_share" not in columns:
+        detail = "the kernel keeps no pressure (CONFIG_PSI off, or not started)"
+        found.append(Finding("cpu", "pressure", False, detail, "add psi=1 to the kernel's command line and reboot"))
+    if area == "gpu":
+        for column in ("gpu_power_w", "gpu_energy_j", "gpu_share"):
+            if column not in columns:
+                found.append(Finding("gpu", column, False, "NVML says this GPU does not have it"))
+    return found
+
+
+def _processor(root: Path) -> str | None:
+    for line in (text_of(root / "proc/cpuinfo") or "").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("model name", "Hardware"):
+            return value.strip()
+    return None
+
+
+def _governor(root: Path) -> str | None:
+    return text_of(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
