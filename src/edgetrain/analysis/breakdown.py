@@ -15,6 +15,7 @@ neighbouring instants, so they add up exactly and none is negative.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +54,7 @@ class Parts:
 
     def take(self, rows: NDArray[np.bool_] | slice) -> Parts:
         """Return some of the minibatches."""
-        picked = {
+        picked: dict[str, Any] = {
             item.name: value[rows] if isinstance(value := getattr(self, item.name), np.ndarray) else value
             for item in fields(self)
         }
@@ -98,10 +99,7 @@ def break_down(minibatches: Columns) -> Parts:
     after_copy = np.clip(np.where(copied == NULL, start, copied), start, done)
     stall_from = np.clip(asked, begin, start)
     stall_to = np.clip(ready, stall_from, start)
-    stall = (stall_to - stall_from) * S_PER_US
-    e2e = (done - begin) * S_PER_US
-    copy = (after_copy - start) * S_PER_US
-    compute = (done - after_copy) * S_PER_US
+    stall = _seconds(stall_to - stall_from)
     return Parts(
         epoch=epoch,
         rows=rows,
@@ -110,15 +108,19 @@ def break_down(minibatches: Columns) -> Parts:
         done_us=done,
         stall_from_us=stall_from,
         stall_to_us=stall_to,
-        e2e_s=e2e,
+        e2e_s=_seconds(done - begin),
         stall_s=stall,
-        hidden_s=np.maximum((ready - asked) * S_PER_US - stall, 0.0),
-        copy_s=copy,
-        compute_s=compute,
-        overhead_s=((start - begin) - (stall_to - stall_from)) * S_PER_US,
+        hidden_s=np.maximum(_seconds(ready - asked) - stall, 0.0),
+        copy_s=_seconds(after_copy - start),
+        compute_s=_seconds(done - after_copy),
+        overhead_s=_seconds((start - begin) - (stall_to - stall_from)),
         first=first,
         copy_seen=bool(len(rows)) and bool(np.any(copied != NULL)),
     )
+
+
+def _seconds(microseconds: Ints) -> Floats:
+    return np.asarray(microseconds * S_PER_US, np.float64)
 
 
 def _done(asked: Ints, ready: Ints, launched: Ints, done: Ints) -> Ints:

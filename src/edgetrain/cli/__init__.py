@@ -13,11 +13,13 @@ import pkgutil
 import sys
 from collections.abc import Sequence
 
-import click
 import typer
 
 from edgetrain import __version__
 from edgetrain.errors import EdgetrainError
+
+# Newer Typer carries its own copy of click, so the class is found through what Typer exports.
+_WrongUsage: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 PANELS = ("measure", "lab", "boards", "explain", "predict", "decide", "show")
 
@@ -30,9 +32,7 @@ Start with `edgetrain doctor`, then `edgetrain run mobilenet_v3 --workers 1`, th
 
 def build() -> typer.Typer:
     """Return the application with every verb that exists."""
-    app = typer.Typer(
-        help=ABOUT, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False
-    )
+    app = typer.Typer(help=ABOUT, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
 
     @app.callback()
     def edgetrain(
@@ -60,12 +60,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EdgetrainError as error:
         print(f"edgetrain: {error}", file=sys.stderr)
         status = error.exit_status
-    except click.exceptions.Exit as leaving:
+    except typer.Exit as leaving:
         status = leaving.exit_code
-    except click.ClickException as error:
-        error.show(sys.stderr)
+    except _WrongUsage as error:
+        getattr(error, "show", lambda: print(f"edgetrain: {error}", file=sys.stderr))()
         status = 2
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         print("edgetrain: interrupted", file=sys.stderr)
         status = 130
     except BrokenPipeError:

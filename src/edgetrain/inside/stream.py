@@ -49,6 +49,7 @@ MINIBATCHES = (
     ("sent_us", "after:asked_us"),  # this minibatch's index was sent to its worker
     ("worker", "plain"),  # which worker made it; None: the loop itself
     ("samples", "plain"),  # how many samples it holds
+    ("queued_us", "plain"),  # run-queue wait of the loop's thread between asked and ready
 )
 
 WORKERS = (
@@ -71,6 +72,8 @@ WORKERS = (
     ("collate_us", "plain"),  # of the fetch, time in the collate function
     ("feeder_cpu_us", "plain"),  # CPU time of the feeder thread for this batch
     ("feeder_queued_us", "plain"),  # its run-queue wait
+    ("pickled_us", "after:fetched_us"),  # it began to send, pickling done
+    ("waking_us", "plain"),  # run-queue wait of the fetching thread since its last fetch, before this one began
 )
 
 
@@ -126,6 +129,8 @@ def encode_integers(values: Sequence[Any], encoding: str, reference: Optional[Se
 
 def encode_frame(columns: Sequence[Tuple[str, str]], rows: Sequence[Tuple[Any, ...]]) -> bytes:
     """Encode rows (tuples in the order of `columns`) as one frame."""
+    if len(rows[0]) != len(columns):
+        raise ValueError("a row holds %d values, the stream has %d columns" % (len(rows[0]), len(columns)))
     by_name: Dict[str, Sequence[int]] = {}
     parts = []
     for (name, encoding), values in zip(columns, zip(*rows)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -54,7 +55,10 @@ def read_stream(path: Path, only: Iterable[str] | None = None) -> Stream:
         raise StoreError(f"{path.name} does not begin with a stream header ({error})") from error
     frames, skipped = _frames(data, end + 1, size)
     wanted = _with_references(specs, set(only)) if only is not None else {name for name, _ in specs}
-    columns = _decode(data, frames, specs, wanted)
+    try:
+        columns = _decode(data, frames, specs, wanted)
+    except (struct.error, IndexError, ValueError) as error:
+        raise StoreError(f"{path.name} holds frames that do not fit its header ({error})") from error
     return Stream(header.get("kind", ""), header.get("meta", {}), columns, skipped, sum(rows for _, rows in frames))
 
 
