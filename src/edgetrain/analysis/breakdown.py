@@ -93,6 +93,8 @@ def break_down(minibatches: Columns) -> Parts:
     begin[:1] = asked[:1]
     # A new epoch starts when its first minibatch is asked for: what the script did in between is not training.
     begin[first] = np.maximum(begin[first], asked[first])
+    # A foreign log whose watch stood still while it wrote says itself when a minibatch began: the gap is the logger's.
+    begin = np.minimum(np.maximum(begin, column("begin_us")), done)
     copying, copied = column("copying_us"), column("copied_us")
     # Work on a minibatch cannot begin before it is in hand, nor before the accelerator is free.
     start = np.minimum(np.maximum(np.maximum(begin, ready), np.where(copying == NULL, 0, copying)), done)
