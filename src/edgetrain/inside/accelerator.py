@@ -1,0 +1,134 @@
+"""Instants on the accelerator's timeline: CUDA events recorded in the loop, read later, never waited for.
+
+`elapsed_time` is a float32 of milliseconds, so times are chained event to event, each step short, and the chain is
+tied to the host's clock by anchors: the GPU is idle, an event is recorded and finishes at once, and the host's clock
+before and after says when. Anchors are taken where the loop stands still anyhow (first use, end of a pass, or once a
+minute while the GPU waits for data). Between anchors two bounds hold the chain: an event cannot finish before it was
+recorded, nor after it was seen finished.
+
+Side streams, and work other libraries put on streams of their own, are not seen by an event on the current stream.
+"""
+
+import collections
+import time
+
+US_PER_MS = 1000.0
+ANCHOR_TRIES = 20  # the narrowest of these is kept
+ANCHOR_EVERY_US = 60 * 1000 * 1000
+MOST_DRIFT = 1e-3  # a clock off by more than this is a broken anchor, not drift
+
+
+class Cuda:
+    """Event pool, chain and anchors of one CUDA device."""
+
+    def __init__(self, torch, emit, problem):
+        self._torch = torch
+        self._emit = emit
+        self._problem = problem
+        self._new = lambda: torch.cuda.Event(enable_timing=True)
+        self._capturing = getattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+        self._free = []
+        self._waiting = collections.deque()  # (event or None, row, column, host µs); None: the row is complete
+        self._last = None  # (event, host µs), the chain's end
+        self._anchor = None  # (event, host µs, ± µs)
+        self._rate = 1.0
+        self.anchors = []  # for the record: [{at_us, pm_us, rate}]
+
+    def mark(self, row, column):
+        """Record an event on the current stream whose instant will be put into the row."""
+        if self._capturing():
+            return  # an event of ours would become part of the user's graph
+        if self._anchor is None:
+            self.anchor()
+            if self._anchor is None:
+                return
+        event = self._free.pop() if self._free else self._new()
+        event.record()
+        self._waiting.append((event, row, column, time.monotonic_ns() // 1000))
+
+    def remark(self, row, column):
+        """Move a mark set earlier in this minibatch to here, or set it."""
+        waiting = self._waiting
+        if waiting and waiting[-1][1] is row and waiting[-1][2] == column and not self._capturing():
+            event = waiting.pop()[0]
+            event.record()
+            waiting.append((event, row, column, time.monotonic_ns() // 1000))
+        else:
+            self.mark(row, column)
+
+    def close(self, row):
+        """The row has no more marks to come; it goes out when those it has are known."""
+        if self._waiting:
+            self._waiting.append((None, row, 0, 0))
+        else:
+            self._emit(row)
+
+    def settle(self, most=4):
+        """Read finished events, oldest first, without waiting; return whether none is left."""
+        waiting = self._waiting
+        while waiting:
+            event, row, column, recorded = waiting[0]
+            if event is None:
+                waiting.popleft()
+                self._emit(row)
+                continue
+            if most == 0 or not event.query():
+                return False
+            waiting.popleft()
+            try:
+                row[column] = int(self._host_us(event, recorded))
+            except (RuntimeError, ValueError) as error:  # recorded on another device than the chain's
+                self._problem("an event on the accelerator could not be placed: %s" % error)
+            most -= 1
+        return True
+
+    def _host_us(self, event, recorded):
+        last, last_us = self._last
+        at_us = last_us + last.elapsed_time(event) * US_PER_MS * self._rate
+        at_us = min(max(at_us, recorded), time.monotonic_ns() // 1000)
+        if self._anchor is None or last is not self._anchor[0]:
+            self._free.append(last)
+        self._last = (event, at_us)
+        return at_us
+
+    def drain(self):
+        """Wait for the device, then read everything. Only where the loop stands still anyhow."""
+        self._torch.cuda.synchronize()
+        self.settle(most=-1)
+
+    def anchor(self):
+        """Tie the chain to the host's clock. Waits for the device."""
+        try:
+            self.drain()
+            best = None
+            for _ in range(ANCHOR_TRIES):
+                event = self._free.pop() if self._free else self._new()
+                before = time.monotonic_ns()
+                event.record()
+                event.synchronize()
+                after = time.monotonic_ns()
+                if best is None or after - before < best[2]:
+                    if best is not None:
+                        self._free.append(best[0])
+                    best = (event, (before + after) / 2000.0, after - before)
+                else:
+                    self._free.append(event)
+            event, at_us, width_ns = best
+            if self._anchor is not None:
+                span_us = self._anchor[0].elapsed_time(event) * US_PER_MS
+                if span_us > 1e6 and abs((at_us - self._anchor[1]) / span_us - 1) < MOST_DRIFT:
+                    self._rate = (at_us - self._anchor[1]) / span_us
+            self._anchor = (event, at_us, width_ns / 2000.0)
+            self._last = (event, at_us)
+            self.anchors.append({"at_us": int(at_us), "pm_us": width_ns / 2000.0, "rate": self._rate})
+            del self.anchors[1:-100]
+        except RuntimeError as error:
+            self._problem("the accelerator's clock could not be tied to the host's: %s" % error)
+
+    def due(self):
+        """Return whether the last anchor is older than a minute."""
+        return self._anchor is not None and time.monotonic_ns() // 1000 - self._anchor[1] > ANCHOR_EVERY_US
+
+    def peak_bytes(self):
+        """Return the most memory torch held on the device, in bytes."""
+        return int(self._torch.cuda.max_memory_reserved())

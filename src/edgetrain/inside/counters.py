@@ -1,0 +1,174 @@
+"""What the kernel counted for one thread: CPU time, run-queue wait, switches, faults, bytes from storage.
+
+Every reading is taken at both ends of a fetch, so it has to be cheap: descriptors stay open, and `/proc` is read
+with one `pread`. Costs seen in Python, microseconds: clock 0.05, thread_time 0.4, getrusage 0.7, schedstat 1.3
+(11.5 with open and close), /proc/self/io 1.6. CPU time comes from `thread_time`, because getrusage and schedstat
+may lag to the last scheduler tick. Standard library only, Python 3.8.
+"""
+
+import os
+import resource
+import time
+
+RUSAGE_THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
+HELPERS_WORTH_US = 200  # less CPU time of other threads than this within one fetch is not worth listing them for
+
+
+def open_schedstat(path="/proc/thread-self/schedstat"):
+    """Return a descriptor of the calling thread's schedstat, or None where the kernel has none.
+
+    The link is resolved when it is opened: call this in the thread that is to be watched.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        os.pread(fd, 64, 0).split()[1]
+        return fd
+    except (OSError, IndexError):
+        return None
+
+
+def queued_ns(fd):
+    """Return how long the thread of this descriptor has waited for a CPU so far, in ns."""
+    if fd is None:
+        return 0
+    try:
+        return int(os.pread(fd, 64, 0).split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+class ThreadCounters:
+    """Counters of one thread and of the process around it; `begin` and `end` bracket a fetch.
+
+    Make it in the thread that fetches. `others` are threads of ours or of the queue whose CPU time is not the
+    dataset's: their clocks are taken off what helper threads used.
+    """
+
+    def __init__(self):
+        self._pid = os.getpid()
+        self._schedstat = open_schedstat()
+        try:
+            self._io = os.open("/proc/self/io", os.O_RDONLY | os.O_CLOEXEC)
+            self._read_bytes = self._bytes_from_storage()
+        except (OSError, ValueError):
+            self._io = None
+            self._read_bytes = 0
+        self._own_tid = _thread_id()
+        self._not_helpers = {}  # thread id: CPU clock
+        self._helpers = {}  # thread id: (descriptor, queued ns at the last look)
+        self._listing = False  # helper threads were seen working: their schedstat is read too
+        self._last_queued_ns = queued_ns(self._schedstat)
+        self._at_begin = (0, 0, 0, 0, 0, 0.0)
+
+    def exclude(self, thread):
+        """Leave a thread of the queue's or ours out of the helpers."""
+        try:
+            tid = getattr(thread, "native_id", None)
+            if tid is not None and thread.ident is not None:
+                self._not_helpers[tid] = time.pthread_getcpuclockid(thread.ident)
+        except (OSError, AttributeError, ValueError):
+            pass
+
+    def begin(self):
+        """Read at the start of a fetch; return the instant in µs and the run-queue wait since the last end."""
+        if self._listing:
+            self._helpers_queued_ns()
+        usage = resource.getrusage(RUSAGE_THREAD)
+        others = self._others_ns()
+        process, thread = time.process_time_ns(), time.thread_time_ns()
+        # The run queue and the clock are read side by side: a preemption between them would count in one alone.
+        queued = queued_ns(self._schedstat)
+        began = time.monotonic_ns() // 1000
+        self._at_begin = (queued, usage.ru_nvcsw, usage.ru_majflt, process - others, thread, usage.ru_stime)
+        return began, (queued - self._last_queued_ns) // 1000
+
+    def end(self, began_us):
+        """Read at the end of a fetch; return its columns from `fetched_us` on, None where not counted.
+
+        (fetched, cpu, helpers, system, queued, helpers queued, stolen, read bytes, faults, switches), µs.
+        """
+        fetched = time.monotonic_ns() // 1000
+        queued = self._last_queued_ns = queued_ns(self._schedstat)
+        thread, process = time.thread_time_ns(), time.process_time_ns()
+        usage = resource.getrusage(RUSAGE_THREAD)
+        before = self._at_begin
+        cpu_us = (thread - before[4]) // 1000
+        helpers_us = max(0, (process - self._others_ns() - before[3]) // 1000 - cpu_us)
+        waited_us = (queued - before[0]) // 1000
+        rest_us = max(0, fetched - began_us - cpu_us - waited_us)
+        helpers_queued_us = None
+        if self._listing:
+            helpers_queued_us = self._helpers_queued_ns(born_count=True) // 1000
+        if helpers_us < HELPERS_WORTH_US or 10 * rest_us < fetched - began_us:
+            # Other threads matter only where the fetching one stood still and they did not.
+            self._listing = False
+        elif not self._listing:
+            self._listing = True
+            self._helpers_queued_ns()
+        switches = usage.ru_nvcsw - before[1]
+        read_bytes = None
+        if self._io is not None:
+            total = self._bytes_from_storage()
+            read_bytes, self._read_bytes = total - self._read_bytes, total
+        return (
+            fetched,
+            cpu_us,
+            helpers_us,
+            max(0, int((usage.ru_stime - before[5]) * 1e6)),
+            waited_us if self._schedstat is not None else None,
+            helpers_queued_us,
+            rest_us if switches == 0 else 0,
+            read_bytes,
+            usage.ru_majflt - before[2],
+            switches,
+        )
+
+    def _bytes_from_storage(self):
+        # One line of six is ours: "read_bytes: 123"; "cancelled_write_bytes" and "write_bytes" follow it.
+        raw = os.pread(self._io, 256, 0)
+        start = raw.index(b"\nread_bytes: ") + 13
+        return int(raw[start : raw.index(b"\n", start)])
+
+    def _others_ns(self):
+        total = 0
+        for tid, clock in list(self._not_helpers.items()):
+            try:
+                total += time.clock_gettime_ns(clock)
+            except OSError:  # that thread is gone
+                del self._not_helpers[tid]
+        return total
+
+    def _helpers_queued_ns(self, born_count=False):
+        """Return the run-queue wait of all helper threads since the last look, opening those that are new."""
+        total = 0
+        try:
+            names = os.listdir("/proc/self/task")
+        except OSError:
+            return 0
+        alive = set()
+        for name in names:
+            tid = int(name)
+            if tid == self._own_tid or tid in self._not_helpers:
+                continue
+            alive.add(tid)
+            known = self._helpers.get(tid)
+            if known is None:
+                fd = open_schedstat("/proc/self/task/%d/schedstat" % tid)
+                if fd is not None:
+                    # A thread born within the fetch has waited for this fetch alone.
+                    waited = queued_ns(fd)
+                    total += waited if born_count else 0
+                    self._helpers[tid] = (fd, waited)
+                continue
+            now = queued_ns(known[0])
+            total += max(0, now - known[1])
+            self._helpers[tid] = (known[0], now)
+        for tid in [tid for tid in self._helpers if tid not in alive]:
+            os.close(self._helpers.pop(tid)[0])
+        return total
+
+
+def _thread_id():
+    import threading
+
+    return threading.get_native_id() if hasattr(threading, "get_native_id") else 0

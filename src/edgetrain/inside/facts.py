@@ -1,0 +1,83 @@
+"""What is worth knowing about a training process: versions, threads, loaders, peaks. Written as inside.json."""
+
+import os
+import platform
+import resource
+import sys
+
+OMP = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY", "OMP_PROC_BIND", "KMP_BLOCKTIME", "GOMP_SPINCOUNT")
+
+
+def claim(run):
+    """Return this process's facts file and whether it is the first of the run."""
+    first = os.path.join(run, "inside.json")
+    try:
+        os.close(os.open(first, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+        return first, True
+    except OSError:
+        return os.path.join(run, "inside-%d.json" % os.getpid()), False
+
+
+def describe(loader, number):
+    """Return the arguments of a loader, None where it has none of that name."""
+    context = getattr(loader, "multiprocessing_context", None)
+    try:
+        length = len(loader)
+    except Exception:
+        length = None
+    try:
+        samples = len(loader.dataset)
+    except Exception:
+        samples = None
+    return {
+        "loader": number,
+        "workers": getattr(loader, "num_workers", None),
+        "prefetch_factor": getattr(loader, "prefetch_factor", None),
+        "batch_size": getattr(loader, "batch_size", None),
+        "pin_memory": getattr(loader, "pin_memory", None),
+        "persistent_workers": getattr(loader, "persistent_workers", None),
+        "start_method": _start_method(context) if getattr(loader, "num_workers", 0) else None,
+        "dataset_class": type(getattr(loader, "dataset", loader)).__name__,
+        "length": length,
+        "samples": samples,
+    }
+
+
+def _start_method(context):
+    import multiprocessing
+
+    return (context or multiprocessing).get_start_method()
+
+
+def collect(session, torch, cuda):
+    """Return the whole document."""
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    minibatches = session.minibatches
+    document = {
+        "schema": "edgetrain/1",
+        "pid": session.pid,
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "argv": list(getattr(sys, "argv", [])),
+        "torch": str(torch.__version__),
+        "cuda": getattr(torch.version, "cuda", None),
+        "gpu": torch.cuda.get_device_name() if cuda is not None else None,
+        "timing": session.timing,
+        "threads": torch.get_num_threads(),
+        "omp": {name: os.environ.get(name) for name in OMP},
+        "parameters": None,
+        "peak_rss_bytes": own,
+        "peak_worker_rss_bytes": workers or None,  # known once a worker has ended
+        "peak_gpu_bytes": cuda.peak_bytes() if cuda is not None else None,
+        "anchors": list(cuda.anchors) if cuda is not None else [],
+        "main_thread_cost": {
+            "per_minibatch_us": session.cost_ns / 1e3 / minibatches if minibatches else None,
+            "minibatches": minibatches,
+        },
+        "written_bytes": session.written_bytes(),
+        "problems": list(session.problems),
+    }
+    document.update(session.describe())
+    document.update(session.facts)
+    return document

@@ -1,0 +1,240 @@
+"""The stopwatch around torch's loader in the training process: asked, ready, which worker, when it was sent.
+
+Two methods of torch's iterators are wrapped, `__init__` and `__next__`, plus `_reset` (a persistent loader's next
+pass). Everything else is read off the iterator's own counters, whose names are the same from torch 1.13 to 2.15:
+the delivered index is `_rcvd_idx - 1`, and an index sent during `__next__` is one below `_send_idx` after it.
+"""
+
+import os
+import time
+import weakref
+
+from . import counters, stream, worker
+
+# Places in a row of MINIBATCHES.
+(LOADER, GENERATION, EPOCH, BATCH, PHASE, ASKED, READY, COPIED, LAUNCHED, DONE, COPYING, SENT, WORKER, SAMPLES,
+ QUEUED) = range(len(stream.MINIBATCHES))  # fmt: skip
+UNKNOWN, TRAINING, EVALUATION = 0, 1, 2
+WAIT_WORTH_US = 100  # a shorter wait is not worth a second look at the run queue
+
+
+class Pass:
+    """One pass over one loader, as the training process sees it."""
+
+    def __init__(self, session, loader, workers):
+        self.session = session
+        self.loader = loader  # its number
+        self.workers = workers
+        self.epoch = None
+        self.generation = 0
+        self.began_us = self.ended_us = None
+        self.row = None  # the minibatch now in the loop's hands
+        self.batches = 0
+        self.trained = 0
+        self.loss = None
+        self._schedstat = session.schedstat
+        self._close_row = session.close_row
+        session.pass_begins(self)
+
+    def ended(self):
+        """The pass is over: exhausted, broken off or failed."""
+        if self.row is not None:
+            self._close_row(self)
+        self.session.pass_ends(self)
+
+
+class WorkerPass(Pass):
+    """A pass whose minibatches come from worker processes."""
+
+    def __init__(self, session, loader, iterator):
+        Pass.__init__(self, session, loader, iterator._num_workers)
+        self.sent = {}  # batch: (instant, worker)
+        self._last_index = None  # of the batch that arrived last, where order is not kept
+        if not getattr(iterator, "_in_order", True):
+            # Weak on both sides: torch ends the workers when the iterator's last reference goes.
+            get, reference, self_reference = type(iterator)._get_data, weakref.ref(iterator), weakref.ref(self)
+
+            def get_data():
+                message = get(reference())
+                track = self_reference()
+                if track is not None and type(message[0]) is int:
+                    track._last_index = message[0]
+                return message
+
+            iterator._get_data = get_data
+
+    def next(self, iterator, original):
+        """Time one `__next__`."""
+        entered = time.monotonic_ns()
+        if self.row is not None:
+            self._close_row(self)
+        before = iterator._send_idx
+        waited = counters.queued_ns(self._schedstat)
+        asked = time.monotonic_ns()
+        try:
+            data = original(iterator)
+        except BaseException:
+            self.ended()
+            raise
+        ready = time.monotonic_ns()
+        ready_us = ready // 1000
+        after = iterator._send_idx
+        if after != before:
+            tasks = iterator._task_info
+            for index in range(before, after):
+                self.sent[index] = (ready_us, tasks[index][0])
+        index = iterator._rcvd_idx - 1 if self._last_index is None else self._last_index
+        sent_us, made_by = self.sent.pop(index, (None, None))
+        queued_us = 0
+        if ready - asked > WAIT_WORTH_US * 1000:
+            queued_us = (counters.queued_ns(self._schedstat) - waited) // 1000
+        self.row = [
+            self.loader, self.generation, None, index, UNKNOWN, asked // 1000, ready_us, None, None, None, None,
+            sent_us, made_by, count(data), queued_us,
+        ]  # fmt: skip
+        self.batches += 1
+        session = self.session
+        session.opened(self)
+        session.cost_ns += time.monotonic_ns() - ready + asked - entered
+        return data
+
+
+class OwnPass(Pass):
+    """A pass whose minibatches the loop fetches itself (no workers)."""
+
+    def __init__(self, session, loader, iterator):
+        Pass.__init__(self, session, loader, 0)
+        self._counters = session.own_counters()
+        self._write = session.own_fetches(loader).add
+        self._collated_ns = 0
+        fetcher = getattr(iterator, "_dataset_fetcher", None)
+        if fetcher is not None:
+            reference = weakref.ref(self)
+
+            def took(took_ns):
+                track = reference()
+                if track is not None:
+                    track._collated_ns += took_ns
+
+            worker.time_collate(fetcher, took)
+
+    def next(self, iterator, original):
+        """Time one `__next__`, which is the fetch itself."""
+        entered = time.monotonic_ns()
+        if self.row is not None:
+            self._close_row(self)
+        self._collated_ns = 0
+        asked_us, waking_us = self._counters.begin()
+        asked = time.monotonic_ns()
+        try:
+            data = original(iterator)
+        except BaseException:
+            self.ended()
+            raise
+        ready = time.monotonic_ns()
+        counted = self._counters.end(asked_us)
+        index = self.batches
+        self._write(
+            (
+                self.loader, self.generation, index, None, asked_us, counted[0], None, counted[1], counted[2],
+                counted[3], counted[4], counted[5], counted[6], counted[7], counted[8], counted[9],
+                self._collated_ns // 1000, None, None, None, None,
+            )
+        )  # fmt: skip
+        self.row = [
+            self.loader, self.generation, None, index, UNKNOWN, asked_us, counted[0], None, None, None, None,
+            None, None, count(data), counted[4],
+        ]  # fmt: skip
+        self.batches += 1
+        session = self.session
+        session.opened(self)
+        session.cost_ns += time.monotonic_ns() - ready + asked - entered
+        return data
+
+
+def count(data):
+    """Return how many samples a minibatch holds, None where it cannot be told."""
+    try:
+        kind = type(data)
+        if kind is list or kind is tuple:
+            data = data[0]
+        elif not hasattr(data, "shape") and hasattr(data, "values"):
+            data = next(iter(data.values()))
+        if hasattr(data, "shape"):
+            return int(data.shape[0]) if len(data.shape) else 1
+        return len(data)
+    except Exception:
+        return None
+
+
+def install(dataloader, session_of):
+    """Wrap torch's iterators, once per process; `session_of()` returns the live session or None."""
+    base = dataloader._BaseDataLoaderIter
+    several = dataloader._MultiProcessingDataLoaderIter
+    if hasattr(base, "_edgetrain"):
+        return
+    base._edgetrain = None
+    original_next, original_init = base.__next__, several.__init__
+    own_init, original_reset = dataloader._SingleProcessDataLoaderIter.__init__, several._reset
+    workers = dataloader._utils.worker
+
+    def __next__(self):
+        track = self._edgetrain
+        if track is None:
+            return original_next(self)
+        return track.next(self, original_next)
+
+    def __init__(self, loader, *args, **kwargs):
+        session = session_of()
+        if session is None:
+            return original_init(self, loader, *args, **kwargs)
+        number = session.number_of(loader)
+        self._edgetrain_began_us = time.monotonic_ns() // 1000  # the pass includes the start of its workers
+        loop = workers._worker_loop
+        workers._worker_loop = worker.WorkerLoop(loop, session.run, number, session.generation_of(number), os.getpid())
+        try:
+            return original_init(self, loader, *args, **kwargs)
+        finally:
+            workers._worker_loop = loop
+
+    def init_own(self, loader, *args, **kwargs):
+        own_init(self, loader, *args, **kwargs)
+        session = session_of()
+        if session is not None:
+            with session.guard("a loader could not be timed"):
+                self._edgetrain = OwnPass(session, session.number_of(loader), self)
+
+    def _reset(self, loader, *args, **kwargs):
+        session = session_of()
+        if session is None:
+            self._edgetrain = None
+            return original_reset(self, loader, *args, **kwargs)
+        track = None
+        with session.guard("a loader could not be timed"):
+            if self._edgetrain is not None:
+                self._edgetrain.ended()
+            track = WorkerPass(session, session.number_of(loader), self)
+            track.began_us = self.__dict__.pop("_edgetrain_began_us", track.began_us)
+        if track is None:
+            return original_reset(self, loader, *args, **kwargs)
+        put = self._try_put_index
+
+        def put_index():
+            before = self._send_idx
+            at_us = time.monotonic_ns() // 1000
+            put()
+            if self._send_idx != before:
+                track.sent[before] = (at_us, self._task_info[before][0])
+
+        self._try_put_index = put_index
+        try:
+            original_reset(self, loader, *args, **kwargs)
+        finally:
+            del self._try_put_index
+        self._edgetrain = track
+        return None
+
+    base.__next__ = __next__
+    several.__init__ = __init__
+    several._reset = _reset
+    dataloader._SingleProcessDataLoaderIter.__init__ = init_own

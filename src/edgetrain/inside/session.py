@@ -1,0 +1,376 @@
+"""One recording of one training process: streams, passes, epochs, and the five instants of a minibatch.
+
+    s = session.begin(run_dir)
+    for epoch in range(epochs):
+        s.epoch(epoch)
+        for batch in loader:
+            s.copying(); x = x.to(device); s.copied()
+            ...the step...
+            s.launched()
+        s.epoch_done(epoch, loss)
+    s.end()
+
+Nothing here may raise into the training or wait for the accelerator (in `async`). What runs per minibatch only
+appends to lists; a thread writes them out.
+"""
+
+import atexit
+import contextlib
+import os
+import sys
+import threading
+import time
+
+from . import counters, facts, loaders, stream
+from .accelerator import Cuda
+from .loaders import COPIED, COPYING, DONE, EPOCH, EVALUATION, LAUNCHED, PHASE, TRAINING
+
+KEEP_S = 1.0  # how often the streams go out
+NAME = "_edgetrain_session"  # on torch's loader module: one session a process, however this package was imported
+
+_forked = False
+_in_worker = False
+
+
+def begin(run, timing="async", steps=False):
+    """Start recording this process into a run directory; return the session that already does, if one does.
+
+    `steps` finds steps and backward passes by hooks, for loops that do not call `launched`.
+    """
+    from torch.utils.data import dataloader
+
+    session = getattr(dataloader, NAME, None)
+    if session is not None and session.pid == os.getpid() and not session.ended:
+        return session
+    session = Session(str(run), timing, steps)
+    setattr(dataloader, NAME, session)
+    loaders.install(dataloader, lambda: _live(dataloader))
+    return session
+
+
+def _live(dataloader):
+    """Return the session of this process; a training process that was forked off gets one of its own."""
+    session = getattr(dataloader, NAME, None)
+    if session is None or session.ended:
+        return None
+    if session.pid != os.getpid():
+        if "torch" in sys.modules and sys.modules["torch"].utils.data.get_worker_info() is not None:
+            return None  # a loader inside a loader's worker
+        session = Session(session.run, session.timing, session.finds_steps)
+        setattr(dataloader, NAME, session)
+    return session
+
+
+class Session:
+    """Records one process until `end`."""
+
+    def __init__(self, run, timing, steps):
+        import torch
+
+        if timing not in ("async", "sync"):
+            raise ValueError("timing is async or sync, not %r" % (timing,))
+        self.run = run
+        self.timing = timing
+        self.pid = os.getpid()
+        self.ended = False
+        self.cost_ns = 0  # of the training thread, in our own code
+        self.minibatches = 0
+        self.problems = []
+        self.facts = {}
+        self.finds_steps = steps
+        self.training_mode = True  # what Module.train was last told
+        self.schedstat = counters.open_schedstat()
+        self.current = None  # the pass that delivered last
+        self.passes = []
+        self._stack = []
+        self._generations = {}
+        self._loaders = []
+        self._label = None
+        self._epochs = 0
+        self._epochs_done = {}
+        self._own_counters = None
+        self._own_streams = {}
+        self._torch = torch
+        self._grad_enabled = torch.is_grad_enabled
+        self._cuda = None
+        self._cuda_possible = bool(getattr(torch.version, "cuda", None) or getattr(torch.version, "hip", None))
+        self._cuda_started = torch.cuda.is_initialized
+        self._facts_path, first = facts.claim(run)
+        # Numbers of loaders must not meet those of another process of the same run.
+        self._first_number = 0 if first else os.getpid() * 1000
+        path = os.path.join(run, "minibatches-%d.ets" % self.pid)
+        self._writer = stream.StreamWriter(path, "minibatches", stream.MINIBATCHES, {"pid": self.pid})
+        self._add = self._writer.add
+        self._dirty = True
+        self._stop = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, name="edgetrain-writer", daemon=True)
+        self._keeper.start()
+        if steps:
+            from . import steps as finder
+
+            with self.guard("steps cannot be seen"):
+                finder.install(self._torch, lambda: self if not self.ended and self.pid == os.getpid() else None)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._left_behind)
+        atexit.register(self.end)
+
+    # ---- what the loop calls -------------------------------------------------------------------------------------
+
+    def epoch(self, number):
+        """Name the next pass over a loader: it is this epoch of training."""
+        self._label = number
+
+    def copying(self):
+        """The copy of this minibatch to the accelerator begins here."""
+        track = self.current
+        if track is None or track.row is None:
+            return
+        cuda = self._cuda or self._find_cuda()
+        if cuda is None:
+            track.row[COPYING] = time.monotonic_ns() // 1000
+        elif self.timing == "sync":
+            self._torch.cuda.synchronize()
+            track.row[COPYING] = time.monotonic_ns() // 1000
+        else:
+            cuda.mark(track.row, COPYING)
+
+    def copied(self):
+        """The copy has been issued; on the accelerator it ends here."""
+        track = self.current
+        if track is None or track.row is None:
+            return
+        cuda = self._cuda or self._find_cuda()
+        if cuda is not None and self.timing != "sync":
+            cuda.mark(track.row, COPIED)
+            return
+        if cuda is not None:
+            self._torch.cuda.synchronize()
+        track.row[COPIED] = time.monotonic_ns() // 1000
+
+    def launched(self):
+        """The host has issued the step of this minibatch."""
+        entered = time.monotonic_ns()
+        track = self.current
+        if track is None or track.row is None:
+            return
+        row = track.row
+        row[PHASE] = TRAINING
+        cuda = self._cuda or self._find_cuda()
+        row[LAUNCHED] = entered // 1000
+        if cuda is None:
+            row[DONE] = row[LAUNCHED]
+        elif self.timing == "sync":
+            self._torch.cuda.synchronize()
+            row[DONE] = time.monotonic_ns() // 1000
+            return
+        else:
+            cuda.remark(row, DONE)
+            cuda.settle()
+        self.cost_ns += time.monotonic_ns() - entered
+
+    def step_seen(self):
+        """A hook saw a backward pass or an optimiser step end: every minibatch in hand was trained on."""
+        entered = time.monotonic_ns()
+        cuda = self._cuda or self._find_cuda()
+        synchronised = cuda is not None and self.timing == "sync"
+        if synchronised:
+            self._torch.cuda.synchronize()
+        for track in self._stack:
+            row = track.row
+            if row is None:
+                continue
+            row[PHASE] = TRAINING
+            row[LAUNCHED] = entered // 1000
+            if cuda is None or synchronised:
+                row[DONE] = time.monotonic_ns() // 1000 if synchronised else row[LAUNCHED]
+            elif track is self.current:
+                cuda.remark(row, DONE)
+        if cuda is not None and not synchronised:
+            cuda.settle()
+        self.cost_ns += time.monotonic_ns() - entered
+
+    def epoch_done(self, number, loss=None):
+        """An epoch is over; its loss goes into the record."""
+        self._epochs_done[number] = None if loss is None else float(loss)
+        self._dirty = True
+
+    def note(self, **known):
+        """Keep facts about the training (parameters, ...) in the record."""
+        self.facts.update(known)
+        self._dirty = True
+
+    def end(self):
+        """Close the last minibatch, write everything; safe to call twice."""
+        if self.ended or self.pid != os.getpid():
+            return
+        with self.guard("the recording was not closed cleanly"):
+            for track in list(self._stack):
+                track.ended()
+            if self._cuda is not None:
+                self._cuda.drain()
+        self.ended = True
+        self._stop.set()
+        self._keeper.join(5)
+        for writer in self._streams():
+            writer.close()
+        self._write_facts()
+
+    # ---- what the passes call ------------------------------------------------------------------------------------
+
+    def number_of(self, loader):
+        """Return the number of a loader of this process, the same for each pass over it."""
+        known = loader.__dict__.get("_edgetrain_number")
+        if known is not None and known[0] == self.pid and known[1] < self._first_number + len(self._loaders):
+            return known[1]
+        number = self._first_number + len(self._loaders)
+        loader.__dict__["_edgetrain_number"] = (self.pid, number)
+        with self.guard("a loader could not be described"):
+            self._loaders.append(facts.describe(loader, number))
+        self._dirty = True
+        return number
+
+    def generation_of(self, number):
+        """Return which pass over this loader the next one is."""
+        return self._generations.get(number, 0)
+
+    def own_counters(self):
+        """Return the counters of the training thread, for loaders without workers."""
+        if self._own_counters is None:
+            self._own_counters = counters.ThreadCounters()
+            self._own_counters.exclude(self._keeper)
+        return self._own_counters
+
+    def own_fetches(self, number):
+        """Return the stream for minibatches that the loop fetches itself."""
+        if number not in self._own_streams:
+            path = os.path.join(self.run, "workers-%d-main-%d.ets" % (number, self.pid))
+            meta = {"pid": self.pid, "main_pid": self.pid, "loader": number}
+            self._own_streams[number] = stream.StreamWriter(path, "workers", stream.WORKERS, meta)
+        return self._own_streams[number]
+
+    def pass_begins(self, track):
+        """Number a pass, and give it the epoch it was named, if it was."""
+        track.generation = self._generations.get(track.loader, 0)
+        self._generations[track.loader] = track.generation + 1
+        track.began_us = time.monotonic_ns() // 1000
+        if self._label is not None:
+            track.epoch, self._label = self._label, None
+            self._epochs = max(self._epochs, track.epoch + 1)
+        self.passes.append(track)
+
+    def opened(self, track):
+        """A pass delivered a minibatch: it is on top of the stack of passes now under way."""
+        self.minibatches += 1
+        if self.current is track:
+            cuda = self._cuda
+            if cuda is not None and cuda.due() and cuda.settle(most=-1):
+                cuda.anchor()  # nothing is under way on the accelerator: it waits for this minibatch
+            return
+        stack = self._stack
+        while track in stack and stack[-1] is not track:
+            above = stack.pop()  # left by a break, or a loader run in step with this one
+            above.ended_us = time.monotonic_ns() // 1000
+            if above.row is not None:
+                self.close_row(above)
+        if track not in stack:
+            stack.append(track)
+        self.current = track
+
+    def close_row(self, track):
+        """The loop is done with a minibatch: decide what it was, and let it go out."""
+        row, track.row = track.row, None
+        if row[PHASE] == TRAINING:
+            track.trained += 1
+            if track.epoch is None:
+                track.epoch = self._next_epoch()
+        elif not self._grad_enabled() or not self.training_mode:
+            row[PHASE] = EVALUATION
+        row[EPOCH] = track.epoch
+        if self._cuda is None:
+            self._add(row)
+        else:
+            self._cuda.close(row)
+
+    def pass_ends(self, track):
+        """A pass is over; the accelerator's clock is tied to ours again while the loop stands still."""
+        track.ended_us = time.monotonic_ns() // 1000
+        if track in self._stack:
+            self._stack.remove(track)
+            self.current = self._stack[-1] if self._stack else None
+            if self._cuda is not None and track.trained and self.timing == "async":
+                self._cuda.anchor()
+        self._dirty = True
+
+    @contextlib.contextmanager
+    def guard(self, what):
+        """Turn an error of ours into a note in the record."""
+        try:
+            yield
+        except Exception as error:
+            self.problem("%s: %r" % (what, error))
+
+    def problem(self, text):
+        """Keep one sentence about what could not be measured, once."""
+        if text not in self.problems and len(self.problems) < 50:
+            self.problems.append(text)
+            stream.append_event(os.path.join(self.run, "events-inside.jsonl"), "doubt", text, pid=self.pid)
+
+    # ---- inside --------------------------------------------------------------------------------------------------
+
+    def _next_epoch(self):
+        # Loaders run in step (zip) share the epoch of the pass that is under way.
+        for other in self._stack:
+            if other.epoch is not None and other.row is not None:
+                return other.epoch
+        self._epochs += 1
+        return self._epochs - 1
+
+    def _find_cuda(self):
+        if self._cuda is None and self._cuda_possible and self._cuda_started():
+            self._cuda = Cuda(self._torch, self._add, self.problem)
+        return self._cuda
+
+    def _streams(self):
+        return [self._writer] + list(self._own_streams.values())
+
+    def _keep(self):
+        while not self._stop.wait(KEEP_S):
+            for writer in self._streams():
+                writer.flush()
+            if self._dirty:
+                self._write_facts()
+
+    def _write_facts(self):
+        self._dirty = False
+        try:
+            stream.write_json(self._facts_path, facts.collect(self, self._torch, self._cuda))
+        except (OSError, RuntimeError) as error:
+            self.problem("facts about the training could not be written: %s" % error)
+
+    def written_bytes(self):
+        """Return what this session has written so far."""
+        return sum(writer.written_bytes for writer in self._streams())
+
+    def describe(self):
+        """Return loaders, passes and losses for the record."""
+        epochs = [
+            {
+                "epoch": track.epoch,
+                "generation": track.generation,
+                "loader": track.loader,
+                "began_us": track.began_us,
+                "ended_us": track.ended_us,
+                "minibatches": track.batches,
+                "trained": track.trained,
+                "loss": self._epochs_done.get(track.epoch) if track.epoch is not None else None,
+            }
+            for track in list(self.passes)
+        ]
+        return {"loaders": list(self._loaders), "epochs": epochs}
+
+    def _left_behind(self):
+        # In a forked child: what the parent has in hand is the parent's to write.
+        if self.pid != os.getpid():
+            self._add = self._writer.add = lambda row: None
+            for writer in self._own_streams.values():
+                writer.add = lambda row: None

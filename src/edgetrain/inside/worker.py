@@ -1,0 +1,195 @@
+"""The stopwatch in a loader worker: when each fetch began and ended, what the kernel counted, when it was sent.
+
+torch looks `_worker_loop` up by name when it starts a worker, so a picklable callable put in its place runs under
+fork, spawn and forkserver alike. The queues are timed on the instance, never proxied, and the user's dataset is not
+touched: `get_worker_info().dataset` stays what it was. Arguments go by position, because torch 2.14 renames the
+second. Standard library only, Python 3.8; torch is there already when this runs.
+"""
+
+import collections
+import os
+import time
+
+from . import counters, stream
+
+INDEX_QUEUE, DATA_QUEUE, WORKER = 2, 3, 10  # positions in torch's argument list, 1.13 to 2.15
+
+
+class WorkerLoop:
+    """Stands in for torch's worker loop and runs it, timed."""
+
+    def __init__(self, original, run, loader, generation, main_pid):
+        self.original = original
+        self.run = run
+        self.loader = loader
+        self.generation = generation
+        self.main_pid = main_pid
+
+    def __getstate__(self):
+        # torch's own loop cannot be pickled while this object has its name; a spawned child finds it there again.
+        state = dict(self.__dict__)
+        if getattr(self.original, "__module__", None) == "torch.utils.data._utils.worker":
+            state["original"] = None
+        return state
+
+    def __call__(self, *args, **kwargs):
+        if self.original is None:
+            from torch.utils.data._utils.worker import _worker_loop
+
+            self.original = _worker_loop
+        try:
+            _Stopwatch(self, args[INDEX_QUEUE], args[DATA_QUEUE], args[WORKER])
+        except Exception as error:  # measuring must never cost the user their data
+            stream.append_event(
+                os.path.join(self.run, "events-inside.jsonl"),
+                "doubt",
+                "a loader worker could not be timed: %r" % (error,),
+                pid=os.getpid(),
+            )
+        return self.original(*args, **kwargs)
+
+
+class _Stopwatch:
+    """Times one worker's queues and writes one row per batch."""
+
+    def __init__(self, loop, index_queue, data_queue, worker):
+        from multiprocessing import util
+
+        _join_cgroup(loop.run)
+        self._loader = loop.loader
+        self._generation = loop.generation
+        self._worker = worker
+        self._counters = counters.ThreadCounters()
+        self._fetching = None  # (batch, began, waking) of the fetch now in progress
+        self._collated_ns = 0
+        self._queue = data_queue
+        self._get = index_queue.get
+        self._put = data_queue.put
+        self._sending = collections.deque()  # rows put and not yet sent, oldest first
+        self._feeder_fd = None
+        self._feeder_known = False
+        self._feeder_cpu_ns = self._feeder_queued_ns = 0
+        name = "workers-%d-%d-%d.ets" % (loop.loader, worker, os.getpid())
+        meta = {"pid": os.getpid(), "main_pid": loop.main_pid, "loader": loop.loader, "worker": worker}
+        self._writer = stream.StreamWriter(os.path.join(loop.run, name), "workers", stream.WORKERS, meta)
+        self._writer.start()
+        self._counters.exclude(self._writer._thread)
+        self._sees_sending = hasattr(data_queue, "_send_bytes")
+        if self._sees_sending:
+            self._send = data_queue._send_bytes
+            data_queue._send_bytes = self._timed_send
+        index_queue.get = self._timed_get
+        data_queue.put = self._timed_put
+        self._time_collate()
+        # The queue joins its feeder thread at priority -5: the last rows are complete only after that.
+        util.Finalize(self, self._close, exitpriority=-100)
+
+    def _timed_get(self, *args, **kwargs):
+        message = self._get(*args, **kwargs)
+        if type(message) is tuple:
+            self._collated_ns = 0
+            began, waking = self._counters.begin()
+            self._fetching = (message[0], began, waking)
+        elif message is not None:
+            self._generation += 1  # a persistent worker starts the next pass
+        return message
+
+    def _timed_put(self, message, *args, **kwargs):
+        if self._fetching is not None and message[0] == self._fetching[0]:
+            batch, began, waking = self._fetching
+            self._fetching = None
+            if type(message[1]).__name__ != "_IterableDatasetStopIteration":
+                counted = self._counters.end(began)
+                self._sending.append((batch, began, waking, counted, self._collated_ns // 1000, self._generation))
+                if not self._sees_sending:
+                    self._finish(None, None, None, None)
+            else:
+                self._sending.append(None)
+        else:
+            self._sending.append(None)
+        self._put(message, *args, **kwargs)
+        if self._sees_sending and not self._feeder_known:
+            thread = getattr(self._queue, "_thread", None)
+            if thread is not None:
+                self._counters.exclude(thread)
+                self._feeder_known = True
+
+    def _timed_send(self, data):
+        """Runs in the queue's feeder thread, after pickling, holding the lock all workers share."""
+        pickled = time.monotonic_ns() // 1000
+        try:
+            return self._send(data)
+        finally:
+            if self._feeder_fd is None:
+                self._feeder_fd = counters.open_schedstat()
+            cpu, queued = time.thread_time_ns(), counters.queued_ns(self._feeder_fd)
+            shipped = time.monotonic_ns() // 1000
+            self._finish(
+                pickled, shipped, (cpu - self._feeder_cpu_ns) // 1000, (queued - self._feeder_queued_ns) // 1000
+            )
+            self._feeder_cpu_ns, self._feeder_queued_ns = cpu, queued
+
+    def _finish(self, pickled, shipped, feeder_cpu, feeder_queued):
+        row = self._sending.popleft() if self._sending else None
+        if row is None:
+            return
+        batch, began, waking, counted, collate, generation = row
+        fetched, cpu, helpers, system, queued, helpers_queued, stolen, read_bytes, faults, switches = counted
+        self._writer.add(
+            (
+                self._loader, generation, batch, self._worker, began, fetched, shipped, cpu, helpers, system,
+                queued, helpers_queued, stolen, read_bytes, faults, switches, collate, feeder_cpu, feeder_queued,
+                pickled, waking,
+            )
+        )  # fmt: skip
+
+    def _time_collate(self):
+        from torch.utils.data import _DatasetKind
+
+        create = _DatasetKind.create_fetcher
+
+        def timed_create(*args, **kwargs):
+            fetcher = create(*args, **kwargs)
+            time_collate(fetcher, self._collated)
+            return fetcher
+
+        _DatasetKind.create_fetcher = staticmethod(timed_create)
+
+    def _collated(self, took_ns):
+        self._collated_ns += took_ns
+
+    def _close(self):
+        while self._sending:  # put, but the feeder was told not to wait
+            self._finish(None, None, None, None)
+        self._writer.close()
+
+
+def time_collate(fetcher, took):
+    """Have a fetcher report how long its collate function took, in ns."""
+    collate = fetcher.collate_fn
+    clock = time.monotonic_ns
+
+    def timed_collate(samples):
+        start = clock()
+        batch = collate(samples)
+        took(clock() - start)
+        return batch
+
+    fetcher.collate_fn = timed_collate
+
+
+def _join_cgroup(run):
+    """Put this worker into the cgroup it was told to run in, if any."""
+    path = os.environ.get("EDGETRAIN_WORKER_CGROUP")
+    if not path:
+        return
+    try:
+        with open(path, "w") as file:
+            file.write(str(os.getpid()))
+    except OSError as error:
+        stream.append_event(
+            os.path.join(run, "events-inside.jsonl"),
+            "doubt",
+            "a loader worker could not enter its cgroup: %s" % error,
+            pid=os.getpid(),
+        )

@@ -1,0 +1,128 @@
+"""Every minibatch of any loader has its instants, and joins the worker's row that made it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from torch.utils.data import DataLoader
+
+from tests.inside import records, scenes
+
+LOADERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "own": (scenes.Numbers(), {}),
+    "own-iterable": (scenes.Counted(), {}),
+    "own-single": (scenes.Numbers(8), {"batch_size": None}),
+    "one-worker": (scenes.Numbers(), {"num_workers": 1}),
+    "deep": (scenes.Numbers(), {"num_workers": 2, "prefetch_factor": 5}),
+    "persistent": (scenes.Numbers(), {"num_workers": 2, "persistent_workers": True}),
+    "persistent-iterable": (scenes.Counted(), {"num_workers": 2, "persistent_workers": True}),
+    "iterable": (scenes.Counted(), {"num_workers": 2}),
+    "collate": (scenes.Numbers(), {"num_workers": 1, "collate_fn": scenes.stack}),
+    "many-at-once": (scenes.ManyAtOnce(), {"num_workers": 1}),
+    "single": (scenes.Numbers(8), {"num_workers": 1, "batch_size": None}),
+    "any-order": (scenes.Numbers(), {"num_workers": 2, "in_order": False}),
+    "timeout": (scenes.Numbers(), {"num_workers": 1, "timeout": 30}),
+    "pinned": (scenes.Numbers(), {"num_workers": 1, "pin_memory": True}),
+    "spawn": (scenes.Numbers(), {"num_workers": 1, "multiprocessing_context": "spawn", "persistent_workers": True}),
+    "forkserver": (
+        scenes.Counted(),
+        {"num_workers": 1, "multiprocessing_context": "forkserver", "persistent_workers": True},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.filterwarnings("ignore:'pin_memory'")
+def test_every_minibatch_joins_its_workers_row_and_no_instant_is_out_of_order(name: str, tmp_path: Path) -> None:
+    dataset, arguments = LOADERS[name]
+    arguments = {"batch_size": 4, **arguments}
+    seen = scenes.train(tmp_path, DataLoader(dataset, **arguments))
+    assert sorted(seen) == sorted(list(range(dataset.count)) * 2)
+    minibatches, workers = records.joined(tmp_path)
+    size = arguments["batch_size"] or 1
+    assert len(minibatches["batch"]) == 2 * dataset.count // size
+    assert set(minibatches["epoch"].tolist()) == {0, 1}
+    assert set(minibatches["phase"].tolist()) == {1}
+    assert minibatches["samples"].sum() == len(seen)
+    asked, ready = minibatches["asked_us"], minibatches["ready_us"]
+    for earlier, later in (
+        (asked, ready),
+        (ready, minibatches["copying_us"]),
+        (minibatches["copying_us"], minibatches["copied_us"]),
+        (minibatches["copied_us"], minibatches["launched_us"]),
+        (minibatches["launched_us"], minibatches["done_us"]),
+        (workers["began_us"], workers["fetched_us"]),
+        (workers["fetched_us"], ready),
+    ):
+        assert np.all(earlier <= later)
+    assert np.all(asked[1:] >= ready[:-1])
+    assert np.array_equal(minibatches["worker"], workers["worker"])
+    wall = workers["fetched_us"] - workers["began_us"]
+    assert np.all(workers["cpu_us"] + workers["queued_us"] <= wall + 2_000)
+    if arguments.get("num_workers"):
+        assert np.all(workers["fetched_us"] <= workers["pickled_us"])
+        assert np.all(workers["pickled_us"] <= workers["shipped_us"])
+        # The index goes out during __next__, which is stamped when it returns: half a millisecond is its width.
+        assert np.all(minibatches["sent_us"] <= workers["began_us"] + 500)
+    else:
+        assert set(minibatches["worker"].tolist()) == {-1}
+        assert np.array_equal(workers["began_us"], asked)
+    if "collate_fn" in arguments:
+        assert np.all(workers["collate_us"] >= 1_000)
+    assert np.all(workers["collate_us"] <= wall)
+
+
+def test_what_the_run_was_trained_with_is_on_record(tmp_path: Path) -> None:
+    loader = DataLoader(scenes.Numbers(), batch_size=4, num_workers=1, prefetch_factor=3)
+    scenes.train(tmp_path, loader)
+    facts = records.facts(tmp_path)
+    assert facts["problems"] == []
+    (described,) = facts["loaders"]
+    assert (described["workers"], described["prefetch_factor"], described["batch_size"]) == (1, 3, 4)
+    assert (described["dataset_class"], described["length"], described["start_method"]) == ("Numbers", 6, "fork")
+    assert [(epoch["epoch"], epoch["loss"], epoch["trained"]) for epoch in facts["epochs"]] == [
+        (0, 1.0, 6),
+        (1, 0.5, 6),
+    ]
+    assert all(epoch["began_us"] < epoch["ended_us"] for epoch in facts["epochs"])
+    assert facts["main_thread_cost"]["minibatches"] == 12
+    assert facts["written_bytes"] > 0
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_users_exception_arrives_as_it_was_and_what_came_before_is_kept(workers: int, tmp_path: Path) -> None:
+    loader = DataLoader(scenes.Fails(), batch_size=4, num_workers=workers)
+    with pytest.raises(ArithmeticError, match="sample 13 is broken"):
+        scenes.train(tmp_path, loader)
+    assert records.columns(tmp_path, "minibatches")["batch"].tolist() == [0, 1, 2]
+    assert records.facts(tmp_path)["problems"] == []
+
+
+def test_a_loop_left_early_keeps_its_last_minibatch(tmp_path: Path) -> None:
+    recording = scenes.session.begin(tmp_path)
+    for place, _ in enumerate(DataLoader(scenes.Numbers(), batch_size=4, num_workers=1)):
+        recording.launched()
+        if place == 2:
+            break
+    recording.end()
+    assert records.columns(tmp_path, "minibatches")["batch"].tolist() == [0, 1, 2]
+
+
+def test_a_session_begun_twice_is_one_session(tmp_path: Path) -> None:
+    first = scenes.session.begin(tmp_path)
+    try:
+        assert scenes.session.begin(tmp_path / "elsewhere") is first
+    finally:
+        first.end()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_after_the_end_nothing_more_is_written(tmp_path: Path) -> None:
+    loader = DataLoader(scenes.Numbers(), batch_size=4, num_workers=1, persistent_workers=True)
+    scenes.train(tmp_path, loader, epochs=1)
+    before = {path: path.stat().st_size for path in tmp_path.iterdir() if path.name.startswith("mini")}
+    assert sum(1 for _ in loader) == 6
+    assert {path: path.stat().st_size for path in before} == before
