@@ -114,23 +114,10 @@ def test_a_minibatch_row_stays_small(tmp_path: Path) -> None:
     for batch in range(4000):
         at += draw.randrange(900, 40_000)
         ready = at + draw.randrange(20, 30_000)
-        rows.append(
-            (
-                0,
-                0,
-                0,
-                batch,
-                1,
-                at,
-                ready,
-                ready + 90,
-                ready + 900,
-                ready + 20_000,
-                ready + 3,
-                at - 60_000,
-                batch % 4,
-                16,
-            )
-        )
+        row = dict.fromkeys(name for name, _ in MINIBATCHES)
+        row |= {"loader": 0, "generation": 0, "epoch": 0, "batch": batch, "phase": 1, "asked_us": at, "ready_us": ready}
+        row |= {"copied_us": ready + 90, "launched_us": ready + 900, "done_us": ready + 20_000, "samples": 16}
+        row |= {"copying_us": ready + 3, "sent_us": at - 60_000, "worker": batch % 4}
+        rows.append(tuple(row.values()))
     write(tmp_path / "s.ets", rows, MINIBATCHES, every=1000)
     assert (tmp_path / "s.ets").stat().st_size / len(rows) < 26

@@ -52,6 +52,9 @@ def build() -> typer.Typer:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status: 0 done, 1 the thing asked about failed, 2 wrong usage."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["compare"]:
+        # Option parsers swallow a bare `--`, which here stands between the two sides.
+        arguments = ["vs" if argument == "--" else argument for argument in arguments]
     command = typer.main.get_command(build())
     status = 0
     try:
@@ -63,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except typer.Exit as leaving:
         status = leaving.exit_code
     except _WrongUsage as error:
-        getattr(error, "show", lambda: print(f"edgetrain: {error}", file=sys.stderr))()
+        error.show()  # type: ignore[attr-defined]  # ClickException, by whichever click Typer uses
         status = 2
     except (typer.Abort, KeyboardInterrupt):
         print("edgetrain: interrupted", file=sys.stderr)

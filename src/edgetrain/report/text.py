@@ -39,7 +39,8 @@ def plain_table(*headers: str, title: str | None = None) -> Table:
     """Return a table in our look: no box, first column left, the rest right."""
     table = Table(box=None, title=title, title_justify="left", header_style="bold", pad_edge=False)
     for place, header in enumerate(headers):
-        table.add_column(header, justify="left" if place == 0 else "right", no_wrap=place > 0)
+        width = max(len(line) for line in header.split("\n"))
+        table.add_column(header, justify="left" if place == 0 else "right", no_wrap=place > 0, min_width=width)
     return table
 
 
