@@ -83,7 +83,15 @@ def _worker_slices(workers: Columns) -> Iterator[dict[str, Any]]:
         if fetched > began >= 0:
             label = {"batch": batch}
             thread = 10 + max(worker, -1)
-            yield {"ph": "X", "pid": 1, "tid": thread, "name": "fetch", "ts": began, "dur": fetched - began, "args": label}
+            yield {
+                "ph": "X",
+                "pid": 1,
+                "tid": thread,
+                "name": "fetch",
+                "ts": began,
+                "dur": fetched - began,
+                "args": label,
+            }
 
 
 def _counters(samples: Columns | None, stream: str, endings: tuple[str, ...]) -> Iterator[dict[str, Any]]:
