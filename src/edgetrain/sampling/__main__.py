@@ -1,0 +1,77 @@
+"""The sampler as a program: python -m edgetrain.sampling --run DIR --device auto --dataset PATH --watch-pid PID."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+from edgetrain.device import Probe, open_device
+from edgetrain.errors import EdgetrainError, ProbeUnavailable
+from edgetrain.inside.stream import append_event
+from edgetrain.sampling.cache import ResidencyProbe
+from edgetrain.sampling.otherload import LoadProbe
+from edgetrain.sampling.sampler import Sampler
+from edgetrain.sampling.tree import ProcessProbe, ProcessTree
+from edgetrain.sampling.vigil import Vigil
+
+# Training goes first where both want a core; a task that sleeps this much is woken in time all the same.
+NICENESS = 5
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Sample until the watched process ends, we are told to stop, or our parent is gone."""
+    options = _options(argv)
+    run = Path(options.run)
+    vigil = Vigil(options.watch_pid, None if options.keep_going else os.getppid())
+    with contextlib.suppress(OSError):
+        os.nice(NICENESS)
+    # The GIL is taken back quickly, so that a count of the page cache does not delay the fast probes.
+    sys.setswitchinterval(0.001)
+    try:
+        device = open_device(options.device)
+        fast: list[Probe] = device.probes()
+    except EdgetrainError as error:
+        append_event(os.fspath(run / "events-sampler.jsonl"), "doubt", f"no sensors: {error}", by="sampler")
+        print(f"edgetrain: {error}", file=sys.stderr)
+        fast = []
+    if options.period_s:
+        for probe in fast:
+            probe.period_s = max(probe.period_s, options.period_s)
+    fast += _of_processes(options.watch_pid, options.ours)
+    dear: list[Probe] = []
+    if options.dataset:
+        dear.append(ResidencyProbe(options.dataset, options.exact, options.seed))
+    Sampler(run, fast, dear, vigil).run()
+    return 0
+
+
+def _of_processes(pid: int | None, ours: list[int]) -> list[Probe]:
+    """Return the probes of the training's processes and of everybody else's."""
+    if pid is None:
+        return []
+    try:
+        tree = ProcessTree(pid)
+        return [ProcessProbe(tree), LoadProbe(tree, (*ours, os.getppid()))]
+    except ProbeUnavailable:
+        return []
+
+
+def _options(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m edgetrain.sampling", description=__doc__)
+    parser.add_argument("--run", required=True, help="the run's folder, where samples-*.ets go")
+    parser.add_argument("--device", default="auto", help="auto, host, jetson, jetson:/tree, sim:orin-agx")
+    parser.add_argument("--dataset", help="folder or file whose share in the page cache is followed")
+    parser.add_argument("--watch-pid", type=int, help="the training process; sampling ends with it")
+    parser.add_argument("--ours", type=int, action="append", default=[], help="a process that is no other load")
+    parser.add_argument("--period-s", type=float, help="read no probe more often than this")
+    parser.add_argument("--exact", action="store_true", help="count every page of the dataset, do not sample")
+    parser.add_argument("--seed", type=int, default=0, help="which files are drawn")
+    parser.add_argument("--keep-going", action="store_true", help="do not end with the parent process")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

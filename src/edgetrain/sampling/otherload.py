@@ -1,0 +1,145 @@
+"""How much CPU everybody else uses: neither the training nor us.
+
+The machine's busy time less the time of our own processes. It holds in a container too, where /proc/stat still
+counts the whole machine though its processes cannot be seen. Kernel threads that work for the training (writeback,
+interrupts in threads) count as others; they are why a little load is not worth telling.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from edgetrain.device.base import SLOW_S
+from edgetrain.device.kept import KeptFile
+from edgetrain.device.proc import TICKS_PER_S
+from edgetrain.errors import ProbeUnavailable
+from edgetrain.sampling.tree import ProcessTree
+from edgetrain.units import NS_PER_S
+
+# Other load worth telling: a third of a core for three seconds. Below that are the system's own daemons.
+OTHER_CORES = 0.33
+OTHER_FOR_S = 3.0
+TELL_AGAIN_S = 60.0
+# Naming the culprits means reading every process's stat, at about 12 µs each.
+MOST_SCANNED = 4096
+
+
+class LoadProbe:
+    """CPU used by neither the training nor us, as a share of the whole machine."""
+
+    name = "load"
+    period_s = SLOW_S
+    columns: Sequence[str] = ("other_share", "other_cores")
+
+    def __init__(
+        self,
+        tree: ProcessTree,
+        also_ours: Collection[int] = (),
+        proc: Path = Path("/proc"),
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._tree, self._proc, self._now_ns = tree, proc, now_ns
+        self._stat = KeptFile(proc / "stat", 65536)
+        self._also = [
+            file for file in (_stat_of(pid, proc) for pid in also_ours if pid not in tree.pids) if file is not None
+        ]
+        self._cores = self._stat.read_all().count(b"\ncpu") or 1
+        self._before: tuple[int, float, float] | None = None
+        self._loud_since_ns: int | None = None
+        self._told_ns: int | None = None
+        self._scanned: dict[int, tuple[str, int]] = {}
+        self._news: list[tuple[str, str]] = []
+
+    def read(self) -> list[float]:
+        """Return the others' share since the previous reading."""
+        now_ns = self._now_ns()
+        fields = self._stat.read().split(b"\n", 1)[0].split()
+        if len(fields) < 5:
+            return [math.nan, math.nan]
+        busy_s = sum(int(field) for field in fields[1:4]) / TICKS_PER_S  # user, nice, system
+        ours_s = self._tree.cpu_s() + time.process_time() + sum(_own_cpu_s(file.read()) for file in self._also)
+        before, self._before = self._before, (now_ns, busy_s, ours_s)
+        if before is None or now_ns <= before[0]:
+            return [math.nan, math.nan]
+        elapsed_s = (now_ns - before[0]) / NS_PER_S
+        cores = min(max((busy_s - before[1] - (ours_s - before[2])) / elapsed_s, 0.0), float(self._cores))
+        self._listen(cores, now_ns)
+        return [cores / self._cores, cores]
+
+    def _listen(self, cores: float, now_ns: int) -> None:
+        """Notice load that lasts; who makes it is looked up only then, because it means reading every process."""
+        if cores < OTHER_CORES:
+            self._loud_since_ns = None
+            return
+        if self._loud_since_ns is None:
+            self._loud_since_ns = now_ns
+            return
+        lasted_s = (now_ns - self._loud_since_ns) / NS_PER_S
+        quiet = self._told_ns is None or (now_ns - self._told_ns) / NS_PER_S >= TELL_AGAIN_S
+        if not quiet:
+            return
+        if lasted_s < OTHER_FOR_S - 1:
+            return
+        if lasted_s < OTHER_FOR_S and not self._scanned:
+            self._scanned = self._scan()
+            return
+        who = self._loudest(self._scan())
+        self._scanned = {}
+        self._told_ns = now_ns
+        text = f"other processes use {cores:.1f} of {self._cores} cores{who}"
+        self._news.append(("other_load", text))
+
+    def told(self) -> list[tuple[str, str]]:
+        """Return other load that lasted."""
+        news, self._news = self._news, []
+        return news
+
+    def _scan(self) -> dict[int, tuple[str, int]]:
+        found: dict[int, tuple[str, int]] = {}
+        ours = {os.getpid(), *self._tree.pids}
+        try:
+            pids = [int(name) for name in os.listdir(self._proc) if name.isdecimal()]
+        except OSError:
+            return found
+        for pid in pids[-MOST_SCANNED:]:
+            if pid in ours:
+                continue
+            try:
+                with open(self._proc / str(pid) / "stat", "rb", buffering=0) as file:
+                    data = file.read(1024)
+                head, _, rest = data.rpartition(b")")
+                fields = rest.split()
+                name = head.partition(b"(")[2].decode("utf-8", "replace")
+                found[pid] = (name, int(fields[11]) + int(fields[12]))
+            except (OSError, ValueError, IndexError):
+                continue
+        return found
+
+    def _loudest(self, now: dict[int, tuple[str, int]]) -> str:
+        grown = [
+            (ticks - self._scanned[pid][1], pid, name) for pid, (name, ticks) in now.items() if pid in self._scanned
+        ]
+        loudest = [f"{name} ({pid})" for ticks, pid, name in sorted(grown, reverse=True)[:3] if ticks > 0]
+        return f", most of it by {', '.join(loudest)}" if loudest else "; who they are cannot be seen from here"
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for file in (self._stat, *self._also):
+            file.close()
+
+
+def _stat_of(pid: int, proc: Path) -> KeptFile | None:
+    try:
+        return KeptFile(proc / str(pid) / "stat", 1024)
+    except ProbeUnavailable:
+        return None
+
+
+def _own_cpu_s(data: bytes) -> float:
+    """Return one process's own CPU seconds, its children left out; 0 once it has ended."""
+    fields = data.rpartition(b")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S if len(fields) > 12 else 0.0
