@@ -16,7 +16,7 @@ def document():
     return yaml.safe_load(resources.files("edgetrain.device").joinpath("catalog.yaml").read_text())
 
 
-@pytest.mark.parametrize("board", catalog.load(), ids=lambda board: board.key)
+@pytest.mark.parametrize("board", list(catalog.load()), ids=lambda board: board.key)
 def test_every_clock_table_is_ascending_and_in_hertz(board):
     for table in (board.cpu, board.gpu, board.emc):
         if table is not None:
@@ -24,7 +24,7 @@ def test_every_clock_table_is_ascending_and_in_hertz(board):
             assert 10e6 <= table.lowest_hz < table.highest_hz <= 5e9
 
 
-@pytest.mark.parametrize("board", catalog.load(), ids=lambda board: board.key)
+@pytest.mark.parametrize("board", list(catalog.load()), ids=lambda board: board.key)
 def test_every_fact_that_is_there_has_a_source(board):
     for name in ("cores", "price_usd", "peak_power_w", "cuda_cores", "usable_bytes", "published_mode_count"):
         if getattr(board, name) is not None:
@@ -32,12 +32,12 @@ def test_every_fact_that_is_there_has_a_source(board):
             assert board.sources[key] in catalog.load().sources
 
 
-@pytest.mark.parametrize("board", catalog.load(), ids=lambda board: board.key)
+@pytest.mark.parametrize("board", list(catalog.load()), ids=lambda board: board.key)
 def test_the_mode_count_is_the_product_of_the_tables(board):
     assert board.mode_count == (sum(1 for _ in board.modes()) or None)
 
 
-@pytest.mark.parametrize("board", catalog.load(), ids=lambda board: board.key)
+@pytest.mark.parametrize("board", list(catalog.load()), ids=lambda board: board.key)
 def test_no_stock_mode_asks_for_more_than_the_board_has(board):
     ids = [mode.id for mode in board.stock_modes]
     assert len(ids) == len(set(ids))

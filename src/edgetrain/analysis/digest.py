@@ -110,7 +110,7 @@ def _epochs(run: Run, parts: Parts, causes: Attribution, power: Power | None) ->
         if isinstance(mark, dict) and mark.get("epoch") is not None
     }
     edges = np.flatnonzero(parts.first)
-    stops = np.append(edges[1:], len(parts))
+    stops = np.append(edges[1:], len(parts)) if len(edges) else edges
     read = _read_bytes(run, parts)
     rows = []
     for start, stop in zip(edges.tolist(), stops.tolist(), strict=True):
@@ -201,8 +201,12 @@ def _baseload_w(run: Run, power: Power | None) -> float | None:
 
 
 def _power_w(parts: Parts, chosen: NDArray[np.bool_], power: Power | None) -> dict[str, float | None]:
-    if power is None or not len(parts):
+    if power is None:
         return {"median": None, "mean": None}
+    if not len(parts):
+        # Telemetry alone (an imported tegrastats log): the whole of it is the window.
+        median, mean = mean_power_w(power, power.at_s[0] * US_PER_S, power.at_s[-1] * US_PER_S)
+        return {"median": median, "mean": mean}
     rows = np.flatnonzero(chosen)
     median, mean = mean_power_w(power, int(parts.begin_us[rows[0]]), int(parts.done_us[rows[-1]]))
     return {"median": median, "mean": mean}

@@ -48,7 +48,8 @@ class Line:
     stamp: datetime | None = None  # the board's local wall clock, whole seconds
     memory: dict[str, float] = field(default_factory=dict)  # ram_used_bytes, ram_total_bytes, swap_…
     cores: list[tuple[float | None, float | None] | None] = field(default_factory=list)  # (load %, hertz); None: off
-    gpu: dict[str, float] = field(default_factory=dict)  # gpu_load_pct, gpu_hz, emc_load_pct, emc_hz
+    gpu: dict[str, float] = field(default_factory=dict)  # gpu_util_pct, gpu_hz
+    emc: dict[str, float] = field(default_factory=dict)  # emc_util_pct, emc_hz
     engines: dict[str, float | None] = field(default_factory=dict)  # hertz; None: off
     temperatures_c: dict[str, float | None] = field(default_factory=dict)  # None: the sensor is powered down
     rails_w: dict[str, float] = field(default_factory=dict)  # instant values; keys as the board prints them
@@ -59,7 +60,7 @@ class Line:
     @property
     def recognised(self) -> bool:
         """Whether the line had anything of tegrastats in it."""
-        return bool(self.memory or self.cores or self.gpu or self.rails_w or self.temperatures_c)
+        return bool(self.memory or self.cores or self.gpu or self.emc or self.rails_w or self.temperatures_c)
 
     def total_w(self) -> float | None:
         """Power of the whole module, counting nothing twice; None where the line does not have all of it."""
@@ -69,21 +70,19 @@ class Line:
     def streams(self) -> dict[str, dict[str, float]]:
         """Return the readings by stream and column, NaN where a core or a sensor is off."""
         streams: dict[str, dict[str, float]] = {
-            "rails": {f"{name.lower()}_w": watts for name, watts in self.rails_w.items()},
+            "rails": {f"{name}_w": watts for name, watts in self.rails_w.items()},
             "cpu": {},
             "gpu": dict(self.gpu),
+            "emc": dict(self.emc),
             "memory": dict(self.memory),
             "thermal": {
                 f"{name}_temp_c": math.nan if celsius is None else celsius
                 for name, celsius in self.temperatures_c.items()
             },
         }
-        total = self.total_w()
-        if total is not None:
-            streams["rails"] = {"total_w": total, **streams["rails"]}
         for index, core in enumerate(self.cores):
             load, hertz = core if core is not None else (None, None)
-            streams["cpu"][f"cpu{index}_load_pct"] = math.nan if load is None else load
+            streams["cpu"][f"cpu{index}_share"] = math.nan if load is None else load / 100
             streams["cpu"][f"cpu{index}_hz"] = math.nan if hertz is None else hertz
         return {name: columns for name, columns in streams.items() if columns}
 
@@ -207,10 +206,11 @@ def _read_busy(line: Line, text: str, at: int, rails: _Rails) -> int:
         return match.end()
     load = _load(line, percent, name)
     clocks = [_clock(line, mhz, name) for mhz in several.split(",") if mhz] if several else [_clock(line, one, name)]
+    part = line.emc if key == "emc" else line.gpu
     if load is not None:
-        line.gpu[f"{key}_load_pct"] = load
+        part[f"{key}_util_pct"] = load
     if clocks and all(clock is not None for clock in clocks):
-        line.gpu[f"{key}_hz"] = max(clock for clock in clocks if clock is not None)
+        part[f"{key}_hz"] = max(clock for clock in clocks if clock is not None)
     return match.end()
 
 

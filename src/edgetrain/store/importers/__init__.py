@@ -1,0 +1,64 @@
+"""Turns other people's logs into runs and campaigns of the store, and lists what was wrong in them.
+
+    import_path(path, store)    an edge-train-bench folder (or a tree of them), a tegrastats log, a CSV of modes
+
+Everything imported is `replayed`. Nothing is dropped in silence: each import carries its problems.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from edgetrain.errors import BadTable, UsageError
+from edgetrain.store.directory import Store
+from edgetrain.store.importers.base import Imported, parse_window, write_run
+from edgetrain.store.importers.edge_train_bench import is_run_folder, read_folder
+from edgetrain.store.importers.mode_table import import_table, looks_like_table
+from edgetrain.store.importers.tegrastats import is_log, read_log
+
+__all__ = ["Imported", "import_path"]
+
+MOST_FOLDERS = 20_000  # below one path; more is somebody's home directory
+
+
+def import_path(
+    path: Path,
+    store: Store,
+    window: str | None = None,
+    interval_s: float | None = None,
+    about: Mapping[str, str | None] | None = None,
+) -> Iterator[Imported]:
+    """Import what lies at `path`, one run or campaign at a time; raise UsageError where nothing of it is known."""
+    steady = parse_window(window)
+    if not path.exists():
+        raise UsageError(f"there is no {path}")
+    if path.is_dir():
+        folders = [folder for folder in _folders(path) if is_run_folder(folder)]
+        if not folders:
+            raise BadTable(
+                f"{path} holds no folder with the logs of a run (…_fetch.csv, …_compute.csv, …_epoch_stats.csv); "
+                "give the file itself for a tegrastats log or a CSV table of modes"
+            )
+        for folder in folders:
+            yield write_run(store, read_folder(folder), steady)
+    elif looks_like_table(path):
+        yield import_table(path, store, about or {})
+    elif is_log(path):
+        if steady is not None:
+            raise UsageError(f"{path} is a tegrastats log: it has no minibatches, so --window says nothing about it")
+        yield write_run(store, read_log(path, interval_s), None)
+    else:
+        raise BadTable(
+            f"{path} is neither a tegrastats log nor a CSV table of modes (its first line would name cores, cpu_khz, "
+            "gpu_hz, emc_hz, time_ms, power_mw); for logs of edge-train-bench give the folder"
+        )
+
+
+def _folders(path: Path) -> Iterator[Path]:
+    for count, (folder, inner, _) in enumerate(os.walk(path)):
+        inner.sort()
+        if count > MOST_FOLDERS:
+            raise UsageError(f"{path} holds more than {MOST_FOLDERS} folders; give one nearer to the logs")
+        yield Path(folder)
