@@ -1,0 +1,131 @@
+"""CIFAR-10 as its authors publish it, in python batches or binary ones.
+
+Python batches are pickles, and a pickle can run anything: ours are read by an unpickler that builds arrays, lists and
+strings and refuses the rest.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetrain.errors import BadTable
+from edgetrain.workload.catalog import Entry
+from edgetrain.workload.datasets.layout import Layout
+from edgetrain.workload.datasets.records import Records
+
+RECORD_BYTES = 1 + 3 * 32 * 32
+PIXELS = 3 * 32 * 32
+LARGEST_BYTES = 256 * 2**20  # of one python batch; the real ones have 31 MB
+_PYTHON = ("", "cifar-10-batches-py")
+_BINARY = ("", "cifar-10-batches-bin")
+
+
+def _empty_array(kind: Any, shape: Any, dtype: Any) -> Any:
+    # numpy's pickles first make an empty array and then fill it; a pickle that asks for more is not one of those.
+    if kind is not np.ndarray or tuple(shape) != (0,):
+        raise BadTable(f"a CIFAR-10 batch asks for an array of shape {shape!r} before its contents; it is not genuine")
+    return np.ndarray((0,), dtype)
+
+
+def _latin(text: str, encoding: str) -> bytes:
+    # How Python 3 writes bytes into a pickle of the protocol the batches use.
+    if encoding != "latin1":
+        raise BadTable(f"a CIFAR-10 batch encodes bytes as {encoding!r}; it is not genuine")
+    return text.encode("latin1")
+
+
+_ALLOWED: dict[tuple[str, str], Any] = {
+    ("numpy.core.multiarray", "_reconstruct"): _empty_array,
+    ("numpy._core.multiarray", "_reconstruct"): _empty_array,
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+    ("_codecs", "encode"): _latin,
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    """Builds dicts, lists, strings and arrays of numbers; anything else a pickle names is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return _ALLOWED[module, name]
+        except KeyError:
+            raise BadTable(f"a CIFAR-10 batch asks to load {module}.{name}; it is not genuine, do not use it") from None
+
+
+def read_python_batch(path: Path) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return images of shape (n, 3, 32, 32) and labels of one python batch."""
+    if path.stat().st_size > LARGEST_BYTES:
+        raise BadTable(f"{path} has {path.stat().st_size} bytes, a CIFAR-10 batch has 31 million; it is not genuine")
+    try:
+        batch = _Unpickler(io.BytesIO(path.read_bytes()), encoding="latin1").load()
+        images = batch["data"]
+        labels = np.asarray(batch["labels"], np.int64)
+    except BadTable as error:
+        raise BadTable(f"{path}: {error}") from None
+    except Exception as error:
+        # A torn pickle can fail with almost any exception.
+        raise BadTable(
+            f"{path} cannot be read as a CIFAR-10 batch: {type(error).__name__} {error}; fetch it again"
+        ) from None
+    if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.ndim != 2 or images.shape[1] != PIXELS:
+        raise BadTable(f"{path} holds no table of {PIXELS} bytes an image; fetch it again")
+    if len(images) != len(labels):
+        raise BadTable(f"{path} holds {len(images)} images but {len(labels)} labels; fetch it again")
+    return images.reshape(-1, 3, 32, 32), labels
+
+
+def survey(root: Path, known: Entry) -> Layout | None:
+    """Find the training batches, binary ones first: they are read sample by sample."""
+    for folder in _BINARY:
+        binary = sorted((root / folder).glob("data_batch_*.bin"))
+        if binary:
+            counts = []
+            for path in binary:
+                count, rest = divmod(path.stat().st_size, RECORD_BYTES)
+                if rest:
+                    raise BadTable(f"{path} is no whole number of {RECORD_BYTES}-byte records; fetch it again")
+                counts.append(count)
+            files = tuple(map(str, binary))
+            return Layout("cifar10", root, files, sum(counts), known.classes, detail={"counts": tuple(counts)})
+    for folder in _PYTHON:
+        python = sorted(path for path in (root / folder).glob("data_batch_*") if path.suffix == "")
+        if python:
+            count = sum(len(read_python_batch(path)[1]) for path in python)
+            return Layout("cifar10", root, tuple(map(str, python)), count, known.classes, detail={"counts": None})
+    return None
+
+
+class Cifar10:
+    """Binary batches are read record by record; python batches must be read whole, and are kept in memory."""
+
+    def __init__(self, found: Layout, transform: Any) -> None:
+        self.transform = transform
+        counts = found.detail["counts"]
+        self._records: list[Records] = []
+        self._samples = found.samples
+        if counts is not None:
+            self._records = [Records(file, 0, RECORD_BYTES) for file in found.files]
+            self._ends = np.cumsum(counts)
+        else:
+            batches = [read_python_batch(Path(file)) for file in found.files]
+            self._images = np.concatenate([images for images, _ in batches])
+            self._labels = np.concatenate([labels for _, labels in batches])
+
+    def __len__(self) -> int:
+        return self._samples
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        if not 0 <= index < self._samples:
+            raise IndexError(index)
+        if not self._records:
+            return self.transform(self._images[index]), int(self._labels[index])
+        batch = int(np.searchsorted(self._ends, index, side="right"))
+        first = 0 if batch == 0 else int(self._ends[batch - 1])
+        raw = np.frombuffer(self._records[batch].read(index - first), np.uint8)
+        return self.transform(raw[1:].reshape(3, 32, 32)), int(raw[0])
