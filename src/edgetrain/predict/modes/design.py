@@ -7,25 +7,37 @@ known before it is measured, so the greedy choice needs no measurement. The top 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from edgetrain.errors import UsageError
 from edgetrain.predict.base import Array, ModeTable
-from edgetrain.predict.modes.fit import TOP, fit_modes
-from edgetrain.predict.modes.physics import Features, Reference, log_power, log_time
+from edgetrain.predict.modes import noise as scatter
+from edgetrain.predict.modes.ensemble import draw
+from edgetrain.predict.modes.fit import fit_modes
+from edgetrain.predict.modes.physics import (
+    POWER_TERMS,
+    TIME_TERMS,
+    TOP,
+    Features,
+    Reference,
+    log_accelerator,
+    log_power,
+    log_time,
+)
 from edgetrain.predict.modes.prior import GENERIC, Prior
 from edgetrain.predict.modes.residual import Kernel
 
-_DRAWS = 200
-_TARGETS = 400  # modes over which the variance is summed: a spread sample of the board's
-_POOL = 1500  # candidates weighed at a time
+_DRAWS = 150
+_TARGETS = 300  # modes over which the variance is summed: a spread sample of the board's
+_POOL = 800  # candidates weighed at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Modes to profile, in order of use, and what is left open after each."""
+    """Modes to profile, most telling first, and what is left open after each."""
 
     rows: list[int]
     time_sd: list[float]  # typical standard deviation of log time left after this mode
@@ -45,43 +57,43 @@ def plan_modes(
         raise UsageError(f"asked for {count} modes of {len(candidates)}; ask for 1 to {len(candidates)}")
     prior = GENERIC if prior is None else prior
     board = candidates if board is None else board
-    tables = [candidates, board] + ([profiled] if profiled is not None else [])
-    reference = Reference.of(*tables)
+    reference = Reference.of(candidates, board, *([profiled] if profiled is not None else []))
     rng = np.random.default_rng(seed)
     pool = np.arange(len(candidates))
     if len(pool) > _POOL:
-        pool = np.sort(rng.choice(pool, _POOL, replace=False))
-        pool = np.union1d(pool, [_top(candidates)])
+        pool = np.union1d(rng.choice(pool, _POOL, replace=False), [_top(candidates)])
     pick = rng.choice(len(board), min(_TARGETS, len(board)), replace=False)
     f_pool = Features.of(candidates.take(pool), reference)
     f_board = Features.of(board.take(pick), reference)
-    scatter_t, scatter_p = prior.scatter()
-    if profiled is not None and profiled.time_s is not None and len(profiled) >= 2:
-        fitted = fit_modes(profiled, prior, seed, board=ModeTable(*_tops(reference)), members=80)
-        draw = fitted.members
+    fresh = profiled is None or profiled.time_s is None or len(profiled) < 2
+    if fresh:
+        members, theta = _networks(prior, rng)
     else:
-        draw = _draws(prior, rng)
-    covariances = []
-    for which, scatter in ((0, scatter_t), (1, scatter_p)):
-        pooled, aimed = draw(f_pool)[which], draw(f_board)[which]
-        covariances.append(_Uncertainty.of(pooled, aimed, f_pool.matrix(), f_board.matrix(), scatter))
-        if profiled is not None and len(profiled):
-            seen = Features.of(profiled, reference).matrix()
-            covariances[-1].note_neighbours(seen, f_pool.matrix(), scatter)
-    rows: list[int] = []
+        assert profiled is not None
+        fitted = fit_modes(profiled, prior, seed, board=ModeTable(*_tops(reference)), members=80)
+        members, theta = fitted.members, fitted.time
+    share = scatter.shares(theta, f_pool)
+    pooled, aimed = members(f_pool), members(f_board)
+    left = []
+    for i, (base, factor) in enumerate(zip(prior.scatter(), (scatter.time_factor, scatter.power_factor), strict=True)):
+        at_pool, at_board = f_pool.matrix(), f_board.matrix()
+        left.append(_Uncertainty.of(pooled[i], aimed[i], at_pool, at_board, base, base * factor(share)))
+        if not fresh:
+            assert profiled is not None
+            left[-1].note_neighbours(Features.of(profiled, reference).matrix(), at_pool)
+    taken: list[int] = []
     sds: tuple[list[float], list[float]] = ([], [])
     for step in range(count):
-        gain = sum(c.gain() / c.start for c in covariances)
-        gain = np.asarray(gain)
-        gain[[int(np.flatnonzero(pool == r)[0]) for r in rows]] = -1.0
+        gain = np.asarray(sum(u.gain() / u.start for u in left))
+        gain[taken] = -1.0
         best = int(np.argmax(gain))
-        if step == 0 and (profiled is None or not len(profiled)):
+        if step == 0 and fresh:
             best = int(np.flatnonzero(pool == _top(candidates))[0])
-        rows.append(int(pool[best]))
-        for c, sd in zip(covariances, sds, strict=True):
-            c.see(best)
-            sd.append(c.typical_sd())
-    return Plan(rows, *sds)
+        taken.append(best)
+        for u, sd in zip(left, sds, strict=True):
+            u.see(best)
+            sd.append(u.typical_sd())
+    return Plan([int(pool[i]) for i in taken], *sds)
 
 
 def _tops(reference: Reference) -> tuple[Array, ...]:
@@ -96,45 +108,38 @@ def _top(table: ModeTable) -> int:
     return int(np.argmax(np.sum(ratio, axis=0)))
 
 
-def _draws(prior: Prior, rng: np.random.Generator):  # type: ignore[no-untyped-def]
-    """Return a function giving log time and log power of networks drawn from the prior."""
-    from edgetrain.predict.modes.fit import _without_scale
-    from edgetrain.predict.modes.physics import POWER_TERMS, TIME_TERMS
+def _networks(prior: Prior, rng: np.random.Generator) -> tuple[Callable[[Features], tuple[Array, Array]], Array]:
+    """Return a function giving log time and log power of networks drawn from the prior, and their coefficients."""
+    theta = prior.time().mean + draw(prior.time(), TIME_TERMS, rng, _DRAWS)
+    phi = prior.power().mean + draw(prior.power(), POWER_TERMS, rng, _DRAWS)
 
-    time, power = prior.time(), prior.power()
-    theta = (
-        time.mean
-        + rng.standard_normal((_DRAWS, len(time.mean))) @ np.linalg.cholesky(_without_scale(time, TIME_TERMS)).T
-    )
-    phi = (
-        power.mean
-        + rng.standard_normal((_DRAWS, len(power.mean))) @ np.linalg.cholesky(_without_scale(power, POWER_TERMS)).T
-    )
-
-    def draw(f: Features) -> tuple[Array, Array]:
-        value, _ = log_time(theta, f)
-        tau = value - log_time(theta, TOP)[0]
+    def members(f: Features) -> tuple[Array, Array]:
+        time, _ = log_time(theta, f)
         # Relative to the top mode: the scale is what the first profiled mode gives.
-        return tau, log_power(phi, f, tau)[0] - log_power(phi, TOP, np.zeros((1, 1)))[0]
+        tau = time - log_time(theta, TOP)[0]
+        busy = np.minimum(log_accelerator(theta, f) - time, 0.0)
+        top_busy = np.minimum(log_accelerator(theta, TOP) - log_time(theta, TOP)[0], 0.0)
+        top = log_power(phi, TOP, np.zeros((1, 1)), top_busy)[0]
+        return tau, log_power(phi, f, tau, busy)[0] - top
 
-    return draw
+    return members, theta
 
 
 class _Uncertainty:
     """Joint covariance of candidates and targets, updated mode by mode."""
 
-    def __init__(self, pool: Array, cross: Array, variance: Array, noise: float) -> None:
+    def __init__(self, pool: Array, cross: Array, variance: Array, noise: Array) -> None:
         self.pool, self.cross, self.variance, self.noise = pool, cross, variance, noise
         self.start = float(variance.sum())
 
     @staticmethod
-    def of(pooled: Array, aimed: Array, at_pool: Array, at_aimed: Array, scatter: float) -> _Uncertainty:
-        kernel = Kernel(scatter)
+    def of(pooled: Array, aimed: Array, at_pool: Array, at_aimed: Array, base: float, noise: Array) -> _Uncertainty:
+        kernel = Kernel(base)
         a = (pooled - pooled.mean(axis=0)) / np.sqrt(len(pooled) - 1)
         b = (aimed - aimed.mean(axis=0)) / np.sqrt(len(aimed) - 1)
         pool = a.T @ a + kernel(at_pool, at_pool)
         cross = b.T @ a + kernel(at_aimed, at_pool)
-        return _Uncertainty(pool, cross, (b**2).sum(axis=0) + scatter**2, 1.5 * scatter)
+        return _Uncertainty(pool, cross, (b**2).sum(axis=0) + base**2, noise)
 
     def gain(self) -> Array:
         """Return by how much each candidate would lower the summed variance."""
@@ -142,16 +147,18 @@ class _Uncertainty:
         return out
 
     def see(self, row: int) -> None:
+        """Take a candidate as measured."""
         column, reach = self.pool[:, row].copy(), self.cross[:, row].copy()
-        denominator = column[row] + self.noise**2
-        self.pool = self.pool - np.outer(column, column) / denominator
-        self.cross = self.cross - np.outer(reach, column) / denominator
+        denominator = column[row] + self.noise[row] ** 2
+        self.pool -= np.outer(column, column) / denominator
+        self.cross -= np.outer(reach, column) / denominator
         self.variance = self.variance - reach**2 / denominator
 
-    def note_neighbours(self, seen: Array, at_pool: Array, scatter: float) -> None:
-        """Profiled modes are already in the ensemble; make candidates beside them as useless as they are."""
+    def note_neighbours(self, seen: Array, at_pool: Array) -> None:
+        """Profiled modes are already in the ensemble; a candidate beside one would mostly repeat it."""
         near = Kernel(1.0)(at_pool, seen).max(axis=1)
-        self.pool = self.pool + np.diag(near**8 * scatter**2)
+        self.noise = self.noise * (1.0 + near**8)
 
     def typical_sd(self) -> float:
-        return float(np.sqrt(np.median(np.maximum(self.variance, 0.0)) + self.noise**2 / 2.25))
+        """Return what is left open at a typical mode, with the scatter of one measurement."""
+        return float(np.sqrt(np.median(np.maximum(self.variance, 0.0)) + np.median(self.noise) ** 2))

@@ -2,18 +2,21 @@
 
 Time of a minibatch, clocks and cores relative to the board's largest (so that only ratios matter):
 
-    accelerator = pnorm(a / gpu^x, b / emc^y)            a roofline: arithmetic against memory
-    step        = pnorm(accelerator, h / cpu^z) + k      the host issues kernels; k does not scale
-    time        = pnorm(step, l / (cpu^w cores^g))       the loader hides behind the step, or the step behind it
+    accelerator = pnorm(a / gpu^x, b / (emc^y gpu^i))       a roofline: arithmetic against memory
+    step        = pnorm(accelerator, h / cpu^z) + k         the host issues kernels; k does not scale
+    time        = pnorm(step, l / (cpu^w cores^g emc^j))    the loader hides behind the step, or the step behind it
 
-Power is the mode's static part plus energy per minibatch over time:
+Power is the mode's static part, plus the accelerator's while it is busy, plus energy per minibatch over time:
 
-    power = p0 + p1 emc^e + p2 cores^n cpu^c + p3 gpu^v + (eg gpu^d + e0 + ec cpu^c + em emc^e) / (time / time at the top)
+    power = p0 + p1 emc^e + p2 cores^n cpu^c + p3 gpu^s + p4 gpu^v accelerator / time
+            + (eg gpu^d + e0 + ec cpu^c + em emc^e) / (time / time at the top)
 
-Every coefficient is the logarithm of a term at the top mode, so scaling all times (or powers) shifts all of them alike. Where minibatches of
-several sizes are mixed, each term is split into a part that grows with the batch size and one that does not.
-Both functions take a whole ensemble of coefficient vectors and return values and exact derivatives: a
-fit is then a handful of small array operations.
+The busy term is what a GPU draws while it waits for memory: busy, but not working. Every coefficient is the logarithm of a
+term at the top mode, so scaling all times (or powers) shifts all of them alike. Where minibatches of several
+sizes are mixed, each term is split into a part that grows with the batch size and one that does not.
+
+Both functions take a whole ensemble of coefficient vectors and return values and exact derivatives: a fit is then a
+handful of small array operations.
 """
 
 from __future__ import annotations
@@ -28,16 +31,20 @@ TIME_NAMES = (
     "gpu", "emc", "host", "constant", "loader",
     "sharp_roofline", "sharp_host", "sharp_loader",
     "gpu_exponent", "emc_exponent", "host_exponent", "loader_exponent", "cores_exponent",
+    "emc_gpu_exponent", "loader_emc_exponent",
     "gpu_batch", "emc_batch", "host_batch", "constant_batch", "loader_batch",
 )  # fmt: skip
 TIME_TERMS = 5  # the first five are logarithms of times: the ones that a common scale shifts
+_TIME_BATCH = 15
 POWER_NAMES = (
-    "static", "static_emc", "static_cpu", "static_gpu",
+    "static", "static_emc", "static_cpu", "static_gpu", "busy_gpu",
     "energy_gpu", "energy_fixed", "energy_cpu", "energy_emc",
-    "emc_exponent", "cores_exponent", "cpu_exponent", "gpu_static_exponent", "gpu_energy_exponent",
+    "emc_exponent", "cores_exponent", "cpu_exponent",
+    "gpu_static_exponent", "gpu_busy_exponent", "gpu_energy_exponent",
     "gpu_batch", "fixed_batch", "cpu_batch", "emc_batch",
 )  # fmt: skip
-POWER_TERMS = 8
+POWER_TERMS = 9
+_POWER_BATCH = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,9 @@ class Features:
         return np.stack([self.cores, self.cpu, self.gpu, self.emc, np.log(self.batch)], axis=1)
 
 
+TOP = Features(*(np.zeros(1),) * 4, batch=np.ones(1))  # the mode with everything at its largest
+
+
 def _batch(share: Array, ratio: Array) -> tuple[Array, Array]:
     """Return the log of (1-s) + s ratio with s the logistic of `share`, and its derivative in `share`."""
     s = 1.0 / (1.0 + np.exp(-share))[:, None]
@@ -109,16 +119,26 @@ def _pnorm(first: Array, second: Array, log_sharp: Array) -> tuple[Array, Array,
     return value, weight, slope
 
 
+def _accelerator(theta: Array, f: Features) -> tuple[Array, Array, Array, list[tuple[Array, Array]]]:
+    t = theta[:, :, None]
+    batch = [_batch(theta[:, _TIME_BATCH + i], f.batch) for i in range(TIME_TERMS)]
+    gpu = t[:, 0] - t[:, 8] * f.gpu + batch[0][0]
+    emc = t[:, 1] - t[:, 9] * f.emc - t[:, 13] * f.gpu + batch[1][0]
+    return *_pnorm(gpu, emc, theta[:, 5]), batch
+
+
+def log_accelerator(theta: Array, f: Features) -> Array:
+    """Return the log of the time the accelerator is busy in a minibatch."""
+    return _accelerator(theta, f)[0]
+
+
 def log_time(theta: Array, f: Features, derivatives: bool = False) -> tuple[Array, Array | None]:
     """Return log time (ensemble x modes), and its derivatives (ensemble x modes x coefficients) if asked."""
     t = theta[:, :, None]
-    b = [_batch(theta[:, 13 + i], f.batch) for i in range(TIME_TERMS)]
-    gpu = t[:, 0] - t[:, 8] * f.gpu + b[0][0]
-    emc = t[:, 1] - t[:, 9] * f.emc + b[1][0]
-    host = t[:, 2] - t[:, 10] * f.cpu + b[2][0]
-    constant = t[:, 3] + b[3][0]
-    loader = t[:, 4] - t[:, 11] * f.cpu - t[:, 12] * f.cores + b[4][0]
-    accelerator, w_gpu, d_roofline = _pnorm(gpu, emc, theta[:, 5])
+    accelerator, w_gpu, d_roofline, batch = _accelerator(theta, f)
+    host = t[:, 2] - t[:, 10] * f.cpu + batch[2][0]
+    constant = t[:, 3] + batch[3][0]
+    loader = t[:, 4] - t[:, 11] * f.cpu - t[:, 12] * f.cores - t[:, 14] * f.emc + batch[4][0]
     step, w_acc, d_host = _pnorm(accelerator, host, theta[:, 6])
     whole, w_step, _ = _pnorm(step, constant, np.zeros(len(theta)))
     value, w_whole, d_loader = _pnorm(whole, loader, theta[:, 7])
@@ -130,33 +150,39 @@ def log_time(theta: Array, f: Features, derivatives: bool = False) -> tuple[Arra
              w_whole * (1 - w_step), 1 - w_whole)  # fmt: skip
     for i in range(TIME_TERMS):
         out[..., i] = share[i]
-        out[..., 13 + i] = share[i] * b[i][1]
+        out[..., _TIME_BATCH + i] = share[i] * batch[i][1]
     out[..., 5] = to_step * w_acc * d_roofline
     out[..., 6] = to_step * d_host
     out[..., 7] = d_loader
-    out[..., 8] = -share[0] * f.gpu
-    out[..., 9] = -share[1] * f.emc
-    out[..., 10] = -share[2] * f.cpu
-    out[..., 11] = -share[4] * f.cpu
-    out[..., 12] = -share[4] * f.cores
+    for i, (term, clock) in enumerate(
+        ((0, f.gpu), (1, f.emc), (2, f.cpu), (4, f.cpu), (4, f.cores), (1, f.gpu), (4, f.emc))
+    ):
+        out[..., 8 + i] = -share[term] * clock
     return value, out
 
 
-def log_power(theta: Array, f: Features, log_tau: Array, derivatives: bool = False) -> tuple[Array, Array | None]:
-    """Return log power; `log_tau` is the log of time relative to the top mode's, (ensemble or 1) x modes."""
+def log_power(
+    theta: Array, f: Features, log_tau: Array, log_busy: Array, derivatives: bool = False
+) -> tuple[Array, Array | None]:
+    """Return log power, and its derivatives if asked.
+
+    `log_tau` is the log of time relative to the top mode's and `log_busy` that of the accelerator's share of the
+    time, both (ensemble or 1) x modes.
+    """
     t = theta[:, :, None]
-    b = [_batch(theta[:, 13 + i], f.batch) for i in range(4)]
+    batch = [_batch(theta[:, _POWER_BATCH + i], f.batch) for i in range(4)]
     zero = np.zeros((len(theta), len(f)))
     terms = np.stack(
         [
             t[:, 0] + zero,
-            t[:, 1] + t[:, 8] * f.emc,
-            t[:, 2] + t[:, 9] * f.cores + t[:, 10] * f.cpu,
-            t[:, 3] + t[:, 11] * f.gpu,
-            t[:, 4] + t[:, 12] * f.gpu - log_tau + b[0][0],
-            t[:, 5] - log_tau + b[1][0],
-            t[:, 6] + t[:, 10] * f.cpu - log_tau + b[2][0],
-            t[:, 7] + t[:, 8] * f.emc - log_tau + b[3][0],
+            t[:, 1] + t[:, 9] * f.emc,
+            t[:, 2] + t[:, 10] * f.cores + t[:, 11] * f.cpu,
+            t[:, 3] + t[:, 12] * f.gpu,
+            t[:, 4] + t[:, 13] * f.gpu + log_busy,
+            t[:, 5] + t[:, 14] * f.gpu - log_tau + batch[0][0],
+            t[:, 6] - log_tau + batch[1][0],
+            t[:, 7] + t[:, 11] * f.cpu - log_tau + batch[2][0],
+            t[:, 8] + t[:, 9] * f.emc - log_tau + batch[3][0],
         ],
         axis=-1,
     )
@@ -169,11 +195,11 @@ def log_power(theta: Array, f: Features, log_tau: Array, derivatives: bool = Fal
     share = parts / total
     out = np.empty((*value.shape, len(POWER_NAMES)))
     out[..., :POWER_TERMS] = share
-    out[..., 8] = (share[..., 1] + share[..., 7]) * f.emc
-    out[..., 9] = share[..., 2] * f.cores
-    out[..., 10] = (share[..., 2] + share[..., 6]) * f.cpu
-    out[..., 11] = share[..., 3] * f.gpu
-    out[..., 12] = share[..., 4] * f.gpu
+    out[..., 9] = (share[..., 1] + share[..., 8]) * f.emc
+    out[..., 10] = share[..., 2] * f.cores
+    out[..., 11] = (share[..., 2] + share[..., 7]) * f.cpu
+    for i in range(3):
+        out[..., 12 + i] = share[..., 3 + i] * f.gpu
     for i in range(4):
-        out[..., 13 + i] = share[..., 4 + i] * b[i][1]
+        out[..., _POWER_BATCH + i] = share[..., 5 + i] * batch[i][1]
     return value, out

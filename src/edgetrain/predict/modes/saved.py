@@ -39,15 +39,14 @@ def parse_predictor(text: str, name: str = "predictor") -> Fitted:
         raise PredictError(f"{name} is not of schema {FORMAT}; fit it again with this version")
     try:
         fields = {key: value for key, value in document.items() if key != "schema"}
-        for key in ("time", "power", "low", "high"):
-            fields[key] = np.array(fields[key], dtype=float)
+        for key in ("time", "time_mean", "power", "low", "high"):
+            fields[key] = None if fields[key] is None else np.array(fields[key], dtype=float)
         for key in ("time_rest", "power_rest"):
             rest = fields[key]
             kernel = Kernel(rest["kernel"]["amplitude"], tuple(rest["kernel"]["lengths"]))
             fields[key] = Residual(kernel, *(np.array(rest[part]) for part in ("at", "factor", "weights")))
         fields["reference"] = Reference(**fields["reference"])
         fields["warnings"] = tuple(fields["warnings"])
-        fields["mean_ratio"] = None if fields["mean_ratio"] is None else tuple(fields["mean_ratio"])
         return Fitted(**fields)
     except (KeyError, TypeError, ValueError) as error:
         raise PredictError(f"{name} is a damaged predictor: {error!r}; fit it again") from error
