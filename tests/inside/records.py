@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from edgetrain.store.codec import join_columns, read_stream
+from edgetrain.store.codec import JoinedColumns, read_stream
 
 
 def columns(run: Path, kind: str) -> dict[str, Any]:
     """All rows of one kind of stream of a run."""
     parts = [read_stream(path).columns for path in sorted(run.glob(f"{kind}-*.ets"))]
-    return dict(join_columns([part for part in parts if len(next(iter(part.values())))]))
+    return dict(JoinedColumns(parts))
 
 
 def facts(run: Path) -> dict[str, Any]:

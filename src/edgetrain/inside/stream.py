@@ -1,7 +1,8 @@
 """Append-only columns on disk: a JSON header line, then frames that each stand alone.
 
-A frame holds some rows, column by column. Integers are stored as an offset from the frame's smallest value in
-as few bytes as the largest needs, byte plane by byte plane, after the encoding the header names:
+A frame holds some rows, column by column: the heads of all integer columns, then the data of all columns. Integers
+are stored as an offset from the frame's smallest value in as few bytes as the largest needs, byte plane by byte plane,
+after the encoding the header names:
 
     plain         the value
     delta         the difference to the previous row
@@ -95,14 +96,14 @@ def _planes(values: Sequence[int]) -> Tuple[int, int, bytes]:
     return smallest, width, b"".join([data[plane::8] for plane in range(width)])
 
 
-def encode_integers(values: Sequence[Any], encoding: str, reference: Optional[Sequence[int]]) -> bytes:
-    """Encode one integer column; `reference` is the column that `after:` names."""
+def encode_integers(values: Sequence[Any], encoding: str, reference: Optional[Sequence[int]]) -> Tuple[bytes, bytes]:
+    """Encode one integer column as head and data; `reference` is the column that `after:` names."""
     count = len(values)
     missing = None
     if None in values:
         present = [value for value in values if value is not None]
         if not present:
-            return COLUMN.pack(ALL_NULL, 0, 0)
+            return COLUMN.pack(ALL_NULL, 0, 0), b""
         bits = bytearray((count + 7) // 8)
         filled = []
         # A missing value is filled so that the differences stay small.
@@ -124,7 +125,7 @@ def encode_integers(values: Sequence[Any], encoding: str, reference: Optional[Se
         values = [value - base for value, base in zip(values, reference)]
     smallest, width, data = _planes(values)
     head = COLUMN.pack(width | (SOME_NULL if missing else 0), first, smallest)
-    return head + (missing or b"") + data
+    return head, (missing or b"") + data
 
 
 def encode_frame(columns: Sequence[Tuple[str, str]], rows: Sequence[Tuple[Any, ...]]) -> bytes:
@@ -132,6 +133,7 @@ def encode_frame(columns: Sequence[Tuple[str, str]], rows: Sequence[Tuple[Any, .
     if len(rows[0]) != len(columns):
         raise ValueError("a row holds %d values, the stream has %d columns" % (len(rows[0]), len(columns)))
     by_name: Dict[str, Sequence[int]] = {}
+    heads = []
     parts = []
     for (name, encoding), values in zip(columns, zip(*rows)):
         if encoding in ("f4", "f8"):
@@ -144,9 +146,11 @@ def encode_frame(columns: Sequence[Tuple[str, str]], rows: Sequence[Tuple[Any, .
         if encoding.startswith("after:"):
             # A reference that is itself missing stands as 0, on both sides.
             reference = by_name[encoding[6:]]
-        parts.append(encode_integers(values, encoding, reference))
+        head, data = encode_integers(values, encoding, reference)
+        heads.append(head)
+        parts.append(data)
         by_name[name] = [0 if value is None else value for value in values] if None in values else values
-    payload = b"".join(parts)
+    payload = b"".join(heads + parts)
     return FRAME.pack(MAGIC, len(payload), len(rows), zlib.crc32(payload)) + payload
 
 

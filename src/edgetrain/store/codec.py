@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import mmap
-import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,21 +23,22 @@ from edgetrain.inside.stream import ALL_NULL, COLUMN, FRAME, MAGIC, PLANES, SOME
 NULL = -1  # a missing integer, once decoded
 MOST_HEADER_BYTES = 1 << 20  # a header line longer than this is garbage
 IntArray = NDArray[np.int64]
+FLOATS = {"f4": 4, "f8": 8}  # encodings that are plain floats, and their size
 
 
 @dataclass(frozen=True)
 class Stream:
-    """One stream file, decoded. `skipped_bytes` is what could not be read."""
+    """One stream file, decoded as it is asked for. `skipped_bytes` is what could not be read."""
 
     kind: str
     meta: Mapping[str, Any]
-    columns: Mapping[str, NDArray[Any]]
+    columns: StreamColumns
     skipped_bytes: int
     rows: int
 
 
-def read_stream(path: Path, only: Iterable[str] | None = None) -> Stream:
-    """Read a stream file; `only` names the columns wanted (others are passed over, which is fast)."""
+def read_stream(path: Path) -> Stream:
+    """Read a stream file."""
     with path.open("rb") as file:
         size = path.stat().st_size
         if size == 0:
@@ -53,26 +52,12 @@ def read_stream(path: Path, only: Iterable[str] | None = None) -> Stream:
         specs = [(str(name), str(encoding)) for name, encoding in header["columns"]]
     except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
         raise StoreError(f"{path.name} does not begin with a stream header ({error})") from error
-    frames, skipped = _frames(data, end + 1, size)
-    wanted = _with_references(specs, set(only)) if only is not None else {name for name, _ in specs}
-    try:
-        columns = _decode(data, frames, specs, wanted)
-    except (struct.error, IndexError, ValueError) as error:
-        raise StoreError(f"{path.name} holds frames that do not fit its header ({error})") from error
-    return Stream(header.get("kind", ""), header.get("meta", {}), columns, skipped, sum(rows for _, rows in frames))
+    frames, skipped = _frames(data, end + 1, size, COLUMN.size * sum(encoding not in FLOATS for _, encoding in specs))
+    columns = StreamColumns(np.frombuffer(data, np.uint8), frames, specs)
+    return Stream(header.get("kind", ""), header.get("meta", {}), columns, skipped, columns.rows)
 
 
-def _with_references(specs: Sequence[tuple[str, str]], wanted: set[str]) -> set[str]:
-    """Add the columns that `after:` encodings of the wanted ones lean on."""
-    encodings = dict(specs)
-    for name in list(wanted):
-        while encodings.get(name, "").startswith("after:"):
-            name = encodings[name][6:]
-            wanted.add(name)
-    return wanted
-
-
-def _frames(data: mmap.mmap, at: int, size: int) -> tuple[list[tuple[int, int]], int]:
+def _frames(data: mmap.mmap, at: int, size: int, least: int) -> tuple[list[tuple[int, int]], int]:
     """Return (payload offset, rows) of every sound frame, and how many bytes were passed over."""
     frames = []
     skipped = 0
@@ -80,8 +65,8 @@ def _frames(data: mmap.mmap, at: int, size: int) -> tuple[list[tuple[int, int]],
     while at + FRAME.size <= size:
         magic, length, rows, checksum = FRAME.unpack_from(data, at)
         begin = at + FRAME.size
-        sound = magic == MAGIC and begin + length <= size and zlib.crc32(view[begin : begin + length]) == checksum
-        if sound:
+        sound = magic == MAGIC and begin + length <= size and length >= least
+        if sound and zlib.crc32(view[begin : begin + length]) == checksum:
             frames.append((begin, rows))
             at = begin + length
         else:
@@ -93,108 +78,152 @@ def _frames(data: mmap.mmap, at: int, size: int) -> tuple[list[tuple[int, int]],
     return frames, skipped + size - at
 
 
-def _decode(
-    data: mmap.mmap, frames: Sequence[tuple[int, int]], specs: Sequence[tuple[str, str]], wanted: set[str]
-) -> dict[str, NDArray[Any]]:
-    total = sum(rows for _, rows in frames)
-    columns: dict[str, NDArray[Any]] = {}
-    for name, encoding in specs:
-        if name in wanted:
-            kind: Any = {"f4": np.float32, "f8": np.float64}.get(encoding, np.int64)
-            columns[name] = np.empty(total, kind)
-    nulls: dict[str, list[tuple[int, int, NDArray[np.bool_] | None]]] = {name: [] for name in wanted}
-    starts = np.concatenate([[0], np.cumsum([rows for _, rows in frames])]).astype(int)
-    buffer = np.frombuffer(data, np.uint8)
-
-    def decode_some(part: range) -> None:
-        for index in part:
-            offset, rows = frames[index]
-            _decode_frame(buffer, offset, rows, int(starts[index]), specs, columns, nulls)
-
-    # Byte planes are copied by numpy with the interpreter lock released: two threads use two cores.
-    half = len(frames) // 2
-    if len(frames) > 64:
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(decode_some, [range(half), range(half, len(frames))]))
-    else:
-        decode_some(range(len(frames)))
-
-    encodings = dict(specs)
-    for name, column in columns.items():
-        encoding = encodings[name]
-        if encoding.startswith("after:"):
-            column += columns[encoding[6:]]
-        # Nulls are written last, in the order of the columns: `after:` leans on a reference whose nulls are 0.
-        for start, stop, mask in nulls[name]:
-            column[start:stop] = 0 if mask is None else np.where(mask, 0, column[start:stop])
-    for name, spans in nulls.items():
-        for start, stop, mask in spans:
-            part = columns[name][start:stop]
-            part[slice(None) if mask is None else mask] = NULL
-    return columns
+HEAD = np.dtype([("code", "u1"), ("first", "<i8"), ("smallest", "<i8")])  # COLUMN, as numpy sees it
 
 
-def _decode_frame(
-    buffer: NDArray[np.uint8],
-    offset: int,
-    rows: int,
-    start: int,
-    specs: Sequence[tuple[str, str]],
-    columns: Mapping[str, NDArray[Any]],
-    nulls: Mapping[str, list[tuple[int, int, NDArray[np.bool_] | None]]],
-) -> None:
-    for name, encoding in specs:
-        column = columns.get(name)
-        if encoding in ("f4", "f8"):
-            width = 4 if encoding == "f4" else 8
-            if column is not None:
-                raw = buffer[offset : offset + rows * width].tobytes()
-                column[start : start + rows] = np.frombuffer(raw, f"<f{width}")
-            offset += rows * width
-            continue
-        code, first, smallest = COLUMN.unpack_from(buffer.data, offset)
-        offset += COLUMN.size
-        mask: NDArray[np.bool_] | None = None
-        if code & SOME_NULL:
-            size = (rows + 7) // 8
-            if column is not None:
-                bits = np.unpackbits(buffer[offset : offset + size], bitorder="little")
-                mask = bits[:rows].astype(bool)
-            offset += size
-        planes = code & PLANES
-        if column is not None:
-            target = column[start : start + rows]
-            if code & ALL_NULL:
-                target[:] = 0
-                nulls[name].append((start, start + rows, None))
+class StreamColumns(Mapping[str, NDArray[Any]]):
+    """The columns of one stream, each decoded over all its frames at once, when first asked for."""
+
+    def __init__(self, buffer: NDArray[np.uint8], frames: Sequence[tuple[int, int]], specs: Sequence[tuple[str, str]]):
+        self._buffer = buffer
+        self._specs = dict(specs)
+        self._counts = [count for _, count in frames]
+        self._in_frame = np.asarray(self._counts, np.int64)
+        self._starts = np.concatenate([[0], np.cumsum(self._in_frame)]).astype(np.int64)
+        self.rows = int(self._starts[-1])
+        self._decoded: dict[str, NDArray[Any]] = {}
+        self._locate(np.asarray([offset for offset, _ in frames], np.int64))
+
+    def _locate(self, payloads: IntArray) -> None:
+        """Find where every column of every frame lies, from the heads in front of each payload."""
+        integers = [name for name, encoding in self._specs.items() if encoding not in FLOATS]
+        heads = self._buffer[payloads[:, None] + np.arange(HEAD.itemsize * len(integers))].view(HEAD)
+        self._heads = {name: heads[:, place] for place, name in enumerate(integers)}
+        self._offsets: dict[str, IntArray] = {}
+        at = payloads + HEAD.itemsize * len(integers)
+        for name, encoding in self._specs.items():
+            self._offsets[name] = at
+            if encoding in FLOATS:
+                at = at + self._in_frame * FLOATS[encoding]
+                continue
+            code = self._heads[name]["code"]
+            bitmap = np.where(code & SOME_NULL, (self._in_frame + 7) // 8, 0)
+            self._offsets[name] = at + bitmap
+            at = at + bitmap + self._in_frame * (code & PLANES)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._decoded:
+            column, missing = self._decode(name)
+            if missing is not None:
+                column[missing] = NULL
+            self._decoded[name] = column
+        return self._decoded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._specs)
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def _decode(self, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """Return a column and which of its rows are missing; those hold 0."""
+        encoding = self._specs[name]
+        if encoding in FLOATS:
+            size = FLOATS[encoding]
+            places = zip(self._offsets[name].tolist(), self._counts, strict=True)
+            raw = b"".join([self._buffer[start : start + count * size].tobytes() for start, count in places])
+            return np.frombuffer(raw, f"<f{size}").copy(), None
+        column = self._integers(name)
+        if encoding == "delta":
+            column = self._undo_delta(name, column)
+        elif encoding.startswith("after:"):
+            column += self._reference(encoding[6:])
+        code = self._heads[name]["code"]
+        if not np.any(code & (SOME_NULL | ALL_NULL)):
+            return column, None
+        missing = self._missing(name)
+        column[missing] = 0
+        return column, missing
+
+    def _reference(self, name: str) -> NDArray[Any]:
+        """Return the column that another leans on; its missing values stand as 0, as they did when it was written."""
+        column = self[name]
+        if np.any(self._heads[name]["code"] & (SOME_NULL | ALL_NULL)):
+            column = np.where(self._missing(name), 0, column)
+        return column
+
+    def _integers(self, name: str) -> IntArray:
+        """Put byte planes back together; a frame without a plane has zeros there."""
+        planes = (self._heads[name]["code"] & PLANES).astype(int)
+        most = int(planes.max(initial=0))
+        column = np.zeros(self.rows, np.int64)
+        if most:
+            wide: NDArray[Any] = np.zeros(self.rows, np.uint32 if most <= 4 else np.uint64)
+            places = list(zip(self._offsets[name].tolist(), planes.tolist(), self._counts, strict=True))
+            for plane in range(most):
+                parts = [
+                    self._buffer[at + plane * rows : at + (plane + 1) * rows] if held > plane else np.zeros(rows, "u1")
+                    for at, held, rows in places
+                ]
+                value = np.concatenate(parts).astype(wide.dtype)
+                wide |= value << wide.dtype.type(8 * plane) if plane else value
+            column[:] = wide.view(np.int64) if most > 4 else wide
+        smallest = self._heads[name]["smallest"]
+        if np.any(smallest):
+            column += smallest[0] if np.all(smallest == smallest[0]) else np.repeat(smallest, self._in_frame)
+        return column
+
+    def _undo_delta(self, name: str, steps: IntArray) -> IntArray:
+        """Sum differences up, starting anew in every frame at its own first value."""
+        if not len(steps):
+            return steps
+        sums = np.cumsum(steps)
+        starts = self._starts[:-1]
+        sums += np.repeat(self._heads[name]["first"] - sums[starts] + steps[starts], self._in_frame)
+        return sums
+
+    def _missing(self, name: str) -> NDArray[np.bool_]:
+        code = self._heads[name]["code"]
+        mask = np.zeros(self.rows, bool)
+        for frame in np.flatnonzero(code & (SOME_NULL | ALL_NULL)).tolist():
+            part = mask[self._starts[frame] : self._starts[frame + 1]]
+            if code[frame] & ALL_NULL:
+                part[:] = True
             else:
-                _fill(target, buffer[offset : offset + planes * rows], planes, rows, smallest)
-                if encoding == "delta":
-                    np.cumsum(target, out=target)
-                    target += first
-                if mask is not None:
-                    nulls[name].append((start, start + rows, mask))
-        offset += planes * rows
+                size = (len(part) + 7) // 8
+                at = int(self._offsets[name][frame]) - size
+                part[:] = np.unpackbits(self._buffer[at : at + size], bitorder="little")[: len(part)]
+        return mask
 
 
-def _fill(target: IntArray, data: NDArray[np.uint8], planes: int, rows: int, smallest: int) -> None:
-    """Put byte planes back together into integers."""
-    if planes <= 4:
-        # Shifts of whole planes beat a strided write of single bytes.
-        if planes == 0:
-            target[:] = smallest
-            return
-        value = data[:rows].astype(np.uint32)
-        for plane in range(1, planes):
-            value |= data[plane * rows : (plane + 1) * rows].astype(np.uint32) << np.uint32(8 * plane)
-        target[:] = value
-    else:
-        wide = data[:rows].astype(np.uint64)
-        for plane in range(1, planes):
-            wide |= data[plane * rows : (plane + 1) * rows].astype(np.uint64) << np.uint64(8 * plane)
-        target[:] = wide.astype(np.int64)
-    if smallest:
-        target += smallest
+class JoinedColumns(Mapping[str, NDArray[Any]]):
+    """Streams of one kind behind each other, column by column as asked for; what a stream lacks is null there."""
+
+    def __init__(self, parts: Sequence[StreamColumns], order_by: str | None = None) -> None:
+        self._parts = [part for part in parts if part.rows]
+        self._names = list(dict.fromkeys(name for part in self._parts for name in part))
+        self._joined: dict[str, NDArray[Any]] = {}
+        self._order: NDArray[np.intp] | None = None
+        if order_by in self._names and len(self._parts) > 1:
+            self._order = np.argsort(self[order_by], kind="stable")
+            self._joined.clear()
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._joined:
+            if name not in self._names:
+                raise KeyError(name)
+            kind = next(part[name].dtype for part in self._parts if name in part)
+            missing = np.nan if kind.kind == "f" else NULL
+            found = [part[name] if name in part else np.full(part.rows, missing, kind) for part in self._parts]
+            column = found[0] if len(found) == 1 else np.concatenate(found)
+            self._joined[name] = column if self._order is None else column[self._order]
+        return self._joined[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -219,21 +248,3 @@ def read_events(path: Path) -> tuple[list[dict[str, Any]], int]:
         except ValueError:
             broken += 1
     return events, broken
-
-
-def join_columns(parts: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
-    """Put streams of one kind behind each other; a column that a part lacks is null there."""
-    parts = [part for part in parts if part and len(next(iter(part.values())))]
-    if not parts:
-        return {}
-    names = list(dict.fromkeys(name for part in parts for name in part))
-    if len(parts) == 1:
-        return dict(parts[0])
-    joined = {}
-    for name in names:
-        kind = next(part[name].dtype for part in parts if name in part)
-        missing = np.nan if kind.kind == "f" else NULL
-        joined[name] = np.concatenate(
-            [part[name] if name in part else np.full(len(next(iter(part.values()))), missing, kind) for part in parts]
-        )
-    return joined

@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from edgetrain.errors import StoreError
 from edgetrain.inside.stream import write_json
 from edgetrain.schema import SCHEMA, Columns, Run
-from edgetrain.store.codec import join_columns, read_events, read_json, read_stream
+from edgetrain.store.codec import JoinedColumns, StreamColumns, read_events, read_json, read_stream
 from edgetrain.store.index import Index
 
 
@@ -155,7 +153,7 @@ def read_run(path: Path, light: bool = False) -> Run:
 
 def _read_kind(path: Path, kind: str, lost: list[str], exact: bool = False) -> Columns:
     files = [path / f"{kind}.ets"] if exact else sorted(path.glob(f"{kind}-*.ets"))
-    parts = []
+    parts: list[StreamColumns] = []
     for file in files:
         try:
             stream = read_stream(file)
@@ -165,9 +163,5 @@ def _read_kind(path: Path, kind: str, lost: list[str], exact: bool = False) -> C
         if stream.skipped_bytes:
             lost.append(f"{file.name}: {stream.skipped_bytes} bytes could not be read")
         parts.append(stream.columns)
-    columns = join_columns(parts)
-    instant = "asked_us" if kind == "minibatches" else "at_us"
-    if len(parts) > 1 and instant in columns and kind != "workers":
-        order = np.argsort(columns[instant], kind="stable")
-        columns = {name: column[order] for name, column in columns.items()}
-    return columns
+    instants = {"minibatches": "asked_us", "workers": None}
+    return JoinedColumns(parts, order_by=instants.get(kind, "at_us"))
