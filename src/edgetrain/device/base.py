@@ -73,7 +73,7 @@ class PowerSource:
     columns: tuple[str, ...]
     counter_column: str | None = None  # joules since some instant, never falling
     scope: str = "module"  # module | board | gpu | cpu package
-    refresh_s: float | None = None  # how often the sensor has a new value; None: not known
+    refresh_s: float | None = None  # how often the record can show a new value: sensor or sampler, the slower
     quantum_w: float | None = None  # smallest step of the sum
 
     def document(self) -> dict[str, Any]:

@@ -228,13 +228,20 @@ class GpuProbe:
         return told
 
     def power_source(self, measure: bool = True) -> PowerSource | None:
-        """Return the first visible GPU's power, its refresh period measured for up to a second."""
+        """Return the first visible GPU's power, its refresh period measured for a second.
+
+        Others on the same machine may be somebody else's; what is summed stands in the manifest.
+        """
         if "gpu_power_w" not in self.columns:
             return None
-        reader = self._readers[list(self.columns).index("gpu_power_w")]
-        refresh_s = measure_refresh_s(reader) if measure else None
+        refresh_s = self.refresh_s("gpu_power_w") if measure else None
+        refresh_s = max(refresh_s, self.period_s) if refresh_s is not None else None
         counter = "gpu_energy_j" if "gpu_energy_j" in self.columns else None
         return PowerSource(self.name, ("gpu_power_w",), counter, "gpu", refresh_s, _QUANTUM_W)
+
+    def refresh_s(self, column: str) -> float | None:
+        """Return how often a reading has a new value, found by reading it fast for a second."""
+        return measure_refresh_s(self._readers[list(self.columns).index(column)])
 
     def close(self) -> None:
         """Give the library back."""

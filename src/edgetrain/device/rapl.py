@@ -18,8 +18,6 @@ from edgetrain.errors import ProbeUnavailable
 from edgetrain.units import NS_PER_S
 
 J_PER_UJ = 1e-6
-# Intel's manual: the counter is updated about every millisecond.
-REFRESH_S = 0.001
 # The coarsest energy unit that Intel and AMD parts report is 2^-14 J.
 QUANTUM_J = 61e-6
 PERMISSION_FIX = "sudo chmod a+r /sys/class/powercap/*/energy_uj"
@@ -109,6 +107,7 @@ def power_source(period_s: float = CHEAP_S) -> PowerSource:
         columns=("package_w",),
         counter_column="package_j",
         scope="cpu package",
-        refresh_s=REFRESH_S,
+        # The counter itself moves every millisecond (Intel's manual); we see it once a period.
+        refresh_s=period_s,
         quantum_w=QUANTUM_J / period_s,
     )
