@@ -26,6 +26,9 @@ CHUNK_PAGES = 1024
 CHUNK_BYTES = CHUNK_PAGES * PAGE_BYTES
 # Above this ratio of largest to mean size in a sample, all sizes are looked up and draws follow size.
 UNEVEN = 10.0
+# Sizes of so few files are looked up at once (2 µs each); of more, only those drawn and those with a rare ending.
+CHEAP_TO_MEASURE = 2000
+RARE_SHARE = 0.01
 Z95 = 1.96
 RULE_OF_THREE = 3.0
 # Never waits on a pipe that lies in the dataset's folder.
@@ -60,6 +63,18 @@ class Inventory:
         top = os.fspath(where)
         return cls(_listed(top)) if os.path.isdir(top) else cls([top])
 
+    def worth_not_measuring(self) -> bool:
+        """Return whether sizes are unknown, and so many that looking them up would cost more than the estimate."""
+        return self._ends is None and len(self.paths) > CHEAP_TO_MEASURE
+
+    def odd_ones(self) -> list[str]:
+        """Return files whose ending is rare here: where a giant (an archive, a table) hides among pictures."""
+        kinds: dict[str, list[str]] = {}
+        for path in self.paths:
+            kinds.setdefault(path.rpartition(".")[2], []).append(path)
+        most = RARE_SHARE * len(self.paths)
+        return [path for paths in kinds.values() if len(paths) <= most for path in paths]
+
     def ends(self) -> list[int]:
         """Return the running sum of the files' pages, in their order."""
         if self._ends is None:
@@ -85,7 +100,7 @@ def share(
     if sample is None:
         return _exact(inventory, counter)
     draws = random.Random(seed)
-    if inventory._ends is None and len(inventory.paths) > sample:
+    if inventory.worth_not_measuring() and len(inventory.paths) > sample:
         estimate = _by_files(inventory, sample, draws, counter)
         if estimate is not None:
             return estimate
@@ -102,7 +117,8 @@ def _exact(inventory: Inventory, counter: PageCounter) -> Residency:
 def _by_files(inventory: Inventory, sample: int, draws: random.Random, counter: PageCounter) -> Residency | None:
     """Estimate from whole files, sizes seen only of those drawn; None where sizes are too uneven for that.
 
-    The estimate is a ratio (cached pages over pages), so larger files weigh more, as they should.
+    The estimate is a ratio (cached pages over pages), so larger files weigh more, as they should. One giant among
+    thousands of small files with the same ending can be missed: whoever fears that calls `Inventory.ends` first.
     """
     paths, count = inventory.paths, len(inventory.paths)
     seen = _Seen(counter)
@@ -115,7 +131,8 @@ def _by_files(inventory: Inventory, sample: int, draws: random.Random, counter: 
     if len(pairs) < 2 or not seen.pages:
         return seen.result(None, None)
     mean_pages = seen.pages / len(pairs)
-    if max(pages for _, pages in pairs) > UNEVEN * mean_pages:
+    odd_pages = (_pages(_size(path)) for path in inventory.odd_ones())
+    if max((*odd_pages, *(pages for _, pages in pairs))) > UNEVEN * mean_pages:
         return None
     ratio = seen.cached / seen.pages
     residuals = [(cached - ratio * pages) / mean_pages for cached, pages in pairs]
@@ -130,6 +147,7 @@ def _by_pages(inventory: Inventory, sample: int, draws: random.Random, counter: 
         return _exact(inventory, counter)
     seen = _Seen(counter)
     shares: list[float] = []
+    smallest = CHUNK_PAGES
     for stretch in range(sample):
         page = draws.randrange(stretch * total // sample, (stretch + 1) * total // sample)
         index = bisect.bisect_right(ends, page)
@@ -138,10 +156,12 @@ def _by_pages(inventory: Inventory, sample: int, draws: random.Random, counter: 
         found = seen.look(inventory.paths[index], offset, CHUNK_BYTES)
         if found is not None:
             shares.append(found[0] / found[1])
+            smallest = min(smallest, found[1])
     if len(shares) < 2:
         return seen.result(None, None)
     mean = sum(shares) / len(shares)
-    return seen.result(mean, _plus_minus(shares, left_out=max(1 - seen.pages / total, 0.0)))
+    # Of its stretch a draw sees at least the smallest chunk; taking that for all can only widen the ±.
+    return seen.result(mean, _plus_minus(shares, left_out=max(1 - smallest * sample / total, 0.0)))
 
 
 def _plus_minus(values: Sequence[float], left_out: float) -> float:
