@@ -19,18 +19,26 @@ _SCALE_LIMITS = (0.7, 4.0)
 
 
 def best_fit(
-    curve: Curve, target: Array, noise: Array, prior: Gaussian, terms: int, rng: np.random.Generator
+    curve: Curve,
+    target: Array,
+    noise: Array,
+    prior: Gaussian,
+    terms: int,
+    rng: np.random.Generator,
+    iterations: int = 40,
+    narrow: float = 1.0,
 ) -> tuple[Array, Array]:
     """Return the most probable coefficients and the prior's mean put at the height of the data."""
-    starts = prior.mean + draw(prior, terms, rng, STARTS) * np.linspace(0, 1.2, STARTS)[:, None]
+    starts = prior.mean + draw(prior, terms, rng, STARTS) * (narrow * np.linspace(0, 1.2, STARTS))[:, None]
     # The common scale is free: put each start at the height of the data.
     offset = np.median(target - curve(starts, False)[0], axis=1)
     starts[:, :terms] += offset[:, None]
     mean = prior.mean[None].copy()
     mean[:, :terms] += offset[0]
     precision = np.linalg.inv(prior.covariance)
-    found, objective = fit_map(curve, target[None], noise[None], starts, mean, precision)
-    return found[int(np.argmin(objective))], mean
+    found, objective = fit_map(curve, target[None], noise[None], starts, mean, precision, iterations)
+    order = np.argsort(objective)
+    return found[order[0]], mean
 
 
 def scatter_scale(residual: Array, noise: Array) -> float:

@@ -30,7 +30,7 @@ PREDICTIVE_DOF = 6.0
 _CHUNK = 4096  # modes predicted at once, which bounds the memory a million modes need
 _MARGIN = 0.05  # a clock within 5 % of the profiled ones is not called extrapolated
 # How the coefficients of the mean minibatch may differ from those of the median: the loader-bound ones most.
-_MEAN_WIDTH = [0.03, 0.03, 0.4, 0.2, 0.15] + [0.05, 0.5, 0.3] + [0.02, 0.02, 0.05, 0.05, 0.1, 0.02, 0.05] + [0.2] * 5
+MEAN_WIDTH = [0.03, 0.03, 0.4, 0.2, 0.15] + [0.05, 0.5, 0.3] + [0.02, 0.02, 0.05, 0.05, 0.1, 0.02, 0.05] + [0.2] * 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def fit_modes(
         log_mean = np.log(profiled.time_mean_s)
         target = log_mean + noise_t * rng.standard_normal((members, len(log_t)))
         time_mean, _ = fit_map(
-            lambda a, d: log_time(a, f, d), target, noise_t[None], time, time, np.diag(1.0 / np.square(_MEAN_WIDTH)), 15
+            lambda a, d: log_time(a, f, d), target, noise_t[None], time, time, np.diag(1.0 / np.square(MEAN_WIDTH)), 15
         )
 
     # Power depends on time: the measured mean where there is one, because power is an average over time too.

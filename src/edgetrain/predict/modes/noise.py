@@ -14,6 +14,7 @@ from edgetrain.predict.modes.physics import Features, log_time
 
 _SOON = 0.25  # share of the loader at which most of the extra scatter is there
 _TIME = {4: 4.0, 2: 1.0}  # extra scatter of time where the loader (term 4) or the host (term 2) rules
+_RISK = 4.0  # extra distrust of a mode that the loader rules at the top GPU clock
 _POWER = {4: 0.7, 2: 0.4}
 
 
@@ -32,6 +33,16 @@ def time_factor(share: Array) -> Array:
 def power_factor(share: Array) -> Array:
     """Return the scatter of power relative to a mode where the accelerator rules."""
     return _factor(share, _POWER)
+
+
+def risk_factor(share: Array, f: Features) -> Array:
+    """Return by how much less a mode is trusted before it is measured.
+
+    The published tables are wrong most often (by up to a factor of eight) at the top GPU clock when the loader rules: half of
+    their suspect rows lie there. A plan that leans on such a mode learns a falsehood, so it must be worth much more.
+    """
+    at_top = f.gpu > -0.02
+    return 1.0 + _RISK * at_top * (1.0 - np.exp(-share[:, 4] / _SOON))
 
 
 def _factor(share: Array, extra: dict[int, float]) -> Array:

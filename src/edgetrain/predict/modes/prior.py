@@ -28,7 +28,9 @@ _TIME_WIDTH = [0.8, 0.9, 1.2, 1.2, 1.2] + [0.6] * 3 + [0.08, 0.08, 0.12, 0.2, 0.
 _POWER_GUESS = [-1.5, -3.2, -3.2, -2.6, -2.6, -2.0, -1.5, -2.8, -4.5, 1.5, 0.7, 2.3, 2.0, 2.0, 2.5, 2.0, 2.0, 2.0, 2.0]
 _POWER_WIDTH = [0.6, 0.8, 0.8, 0.8, 1.0, 1.0, 1.0, 0.9, 1.2, 0.8, 0.3, 0.6, 0.6, 0.8, 1.2, 2.0, 2.0, 2.0, 2.0]
 SCALE_WIDTH = 3.0  # of the log of all times (or powers) together: any network, any unit
-_GENERIC_WEIGHT = 2.0  # the generic guess counts as this many networks
+_MEAN_WEIGHT = 0.5  # the generic guess counts as this many networks in the mean
+_SPREAD_WEIGHT = 3.0  # and as this many in the covariance
+_EM_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Entry:
     kind: str  # train | infer
     time: tuple[float, ...]
     power: tuple[float, ...]
+    time_spread: tuple[float, ...]  # how well the modes fixed each coefficient, as a standard deviation
+    power_spread: tuple[float, ...]
     time_scatter: float  # typical |log residual| of the full fit, times 1.25: a standard deviation without the tails
     power_scatter: float
     modes: int
@@ -84,14 +88,14 @@ class Prior:
         return replace(self, entries=entries)
 
     def time(self) -> Gaussian:
-        return _gaussian(
-            [e.time for e in self.entries], [e.weight for e in self.entries], _TIME_GUESS, _TIME_WIDTH, TIME_TERMS
-        )
+        """Return what the entries say of a network's time."""
+        rows = [(e.time, e.time_spread, e.weight) for e in self.entries]
+        return _population(rows, _TIME_GUESS, _TIME_WIDTH, TIME_TERMS)
 
     def power(self) -> Gaussian:
-        return _gaussian(
-            [e.power for e in self.entries], [e.weight for e in self.entries], _POWER_GUESS, _POWER_WIDTH, POWER_TERMS
-        )
+        """Return what the entries say of a network's power."""
+        rows = [(e.power, e.power_spread, e.weight) for e in self.entries]
+        return _population(rows, _POWER_GUESS, _POWER_WIDTH, POWER_TERMS)
 
     def scatter(self) -> tuple[float, float]:
         """Return the typical scatter of time and of power around the physics."""
@@ -103,19 +107,30 @@ class Prior:
         return float(time), float(power)
 
 
-def _gaussian(
-    rows: Sequence[Sequence[float]], weights: Sequence[float], guess: list[float], width: list[float], terms: int
+def _population(
+    rows: Sequence[tuple[Sequence[float], Sequence[float], float]], guess: list[float], width: list[float], terms: int
 ) -> Gaussian:
-    mean, spread = np.array(guess, dtype=float), np.array(width, dtype=float)
-    covariance = np.diag(spread**2)
+    """Return mean and covariance of the networks behind the entries (expectation-maximisation).
+
+    A coefficient that an entry's modes did not fix (its spread is wide) counts as little as it should; the generic guess
+    counts as some networks more, in mean and in covariance.
+    """
+    mean, generic = np.array(guess, dtype=float), np.diag(np.square(width))
+    covariance = generic.copy()
     if rows:
-        values, weight = np.array(rows), np.array(weights)
-        # The generic guess enters the mean as a fraction of one network, the spread as _GENERIC_WEIGHT of them.
-        centre = (weight @ values + 0.25 * mean) / (weight.sum() + 0.25)
-        away = values - centre
-        scatter = (away * weight[:, None]).T @ away
-        covariance = (scatter + _GENERIC_WEIGHT * np.diag(spread**2)) / (weight.sum() + _GENERIC_WEIGHT)
-        mean = centre
+        values = np.array([row[0] for row in rows])
+        own = np.array([np.diag(np.square(row[1])) for row in rows])
+        weight = np.array([row[2] for row in rows])
+        start = mean
+        for _ in range(_EM_STEPS):
+            gain = covariance @ np.linalg.inv(covariance + own)
+            believed = mean + np.einsum("bij,bj->bi", gain, values - mean)
+            left = covariance - gain @ covariance
+            mean = (weight @ believed + _MEAN_WEIGHT * start) / (weight.sum() + _MEAN_WEIGHT)
+            away = believed - mean
+            scatter = np.einsum("b,bi,bj->ij", weight, away, away) + np.einsum("b,bij->ij", weight, left)
+            covariance = (scatter + _SPREAD_WEIGHT * generic) / (weight.sum() + _SPREAD_WEIGHT)
+            covariance = 0.5 * (covariance + covariance.T)
     shift = np.zeros(len(mean))
     shift[:terms] = 1.0
     return Gaussian(mean, covariance + SCALE_WIDTH**2 * np.outer(shift, shift))
@@ -145,6 +160,8 @@ def load_prior(name: str = "orin", without: Iterable[str] = ()) -> Prior:
                     **entry,
                     "time": tuple(float(entry["time"][n]) for n in TIME_NAMES),
                     "power": tuple(float(entry["power"][n]) for n in POWER_NAMES),
+                    "time_spread": tuple(float(entry["time_spread"][n]) for n in TIME_NAMES),
+                    "power_spread": tuple(float(entry["power_spread"][n]) for n in POWER_NAMES),
                 }
             )
             for entry in document["entries"]
@@ -159,8 +176,9 @@ def dump_prior(prior: Prior, provenance: str) -> str:
     entries = []
     for entry in prior.entries:
         fields = asdict(entry)
-        fields["time"] = {n: round(v, 4) for n, v in zip(TIME_NAMES, entry.time, strict=True)}
-        fields["power"] = {n: round(v, 4) for n, v in zip(POWER_NAMES, entry.power, strict=True)}
+        for key, names in (("time", TIME_NAMES), ("power", POWER_NAMES)):
+            for field in (key, f"{key}_spread"):
+                fields[field] = {n: round(v, 4) for n, v in zip(names, fields[field], strict=True)}
         entries.append(fields)
     document = {"schema": FORMAT, "name": prior.name, "provenance": provenance, "entries": entries}
     return json.dumps(document, indent=1) + "\n"

@@ -1,0 +1,111 @@
+"""Turns a table of many measured modes into one entry of a prior."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from edgetrain.errors import PredictError
+from edgetrain.predict.base import Array, ModeTable
+from edgetrain.predict.modes import noise as scatter
+from edgetrain.predict.modes.ensemble import best_fit
+from edgetrain.predict.modes.fit import MEAN_WIDTH
+from edgetrain.predict.modes.physics import (
+    POWER_TERMS,
+    TIME_TERMS,
+    TOP,
+    Features,
+    Reference,
+    log_accelerator,
+    log_power,
+    log_time,
+)
+from edgetrain.predict.modes.prior import GENERIC, Entry, Gaussian
+from edgetrain.predict.modes.solver import Curve, fit_map
+
+_FEWEST = 40  # modes under which coefficients say more about our guess than about the network
+# Neighbouring modes miss the physics alike, so thousands of modes fix the coefficients no better than this many would.
+_WORTH = 200
+_WIDER = 2.0  # the guess is this much wider when there are many modes
+
+
+def learn_entry(
+    table: ModeTable, network: str, board: str, kind: str = "train", weight: float = 1.0, source: str = ""
+) -> Entry:
+    """Fit a whole table and return its coefficients relative to the top mode."""
+    if table.time_s is None or table.power_w is None:
+        raise PredictError("a prior is learned from measured modes: the table needs time and power")
+    if len(table) < _FEWEST:
+        raise PredictError(f"{len(table)} modes are too few to learn a prior from; measure at least {_FEWEST}")
+    batch_size = None
+    if table.batch_size is not None and np.ptp(table.batch_size) == 0:
+        batch_size = float(table.batch_size[0])
+        table = replace(table, batch_size=None)
+    f = Features.of(table, Reference.of(table))
+    rng = np.random.default_rng(0)
+    log_t, log_p = np.log(table.time_s), np.log(table.power_w)
+
+    def time_curve(theta: Array, slopes: bool) -> tuple[Array, Array | None]:
+        return log_time(theta, f, slopes)
+
+    noise_t = np.full(len(table), 0.03)
+    for _ in range(2):
+        theta, prior_t = _full_fit(time_curve, log_t, noise_t, GENERIC.time(), TIME_TERMS, rng)
+        share = scatter.shares(theta[None], f)
+        noise_t = 0.02 * scatter.time_factor(share)
+    paced_by, log_mean = theta, log_t
+    if table.time_mean_s is not None:
+        log_mean = np.log(table.time_mean_s)
+        near = np.diag(1.0 / np.square(MEAN_WIDTH))
+        paced_by = fit_map(time_curve, log_mean[None], noise_t[None], theta[None], theta[None], near)[0][0]
+    top_t = float(log_time(paced_by[None], TOP)[0][0, 0])
+    tau = log_mean[None] - top_t
+    busy = np.minimum(log_accelerator(paced_by[None], f) - log_mean, 0.0)
+
+    def power_curve(phi: Array, slopes: bool) -> tuple[Array, Array | None]:
+        return log_power(phi, f, tau, busy, slopes)
+
+    noise_p = 0.015 * scatter.power_factor(share)
+    phi, prior_p = _full_fit(power_curve, log_p, noise_p, GENERIC.power(), POWER_TERMS, rng)
+    left_t = (log_t - log_time(theta[None], f)[0][0]) / scatter.time_factor(share)
+    left_p = (log_p - power_curve(phi[None], False)[0][0]) / scatter.power_factor(share)
+    spread_t = _spread(time_curve, theta, noise_t, prior_t, TIME_TERMS)
+    spread_p = _spread(power_curve, phi, noise_p, prior_p, POWER_TERMS)
+
+    top_time = log_time(theta[None], TOP)[0]
+    top_busy = np.minimum(log_accelerator(paced_by[None], TOP) - top_t, 0.0)
+    theta[:TIME_TERMS] -= top_time[0, 0]
+    phi[:POWER_TERMS] -= log_power(phi[None], TOP, np.zeros((1, 1)), top_busy)[0][0, 0]
+    return Entry(
+        network=network,
+        board=board,
+        kind=kind,
+        time=tuple(theta.tolist()),
+        power=tuple(phi.tolist()),
+        time_spread=tuple(spread_t.tolist()),
+        power_spread=tuple(spread_p.tolist()),
+        time_scatter=round(1.4826 * float(np.median(np.abs(left_t))), 4),
+        power_scatter=round(1.4826 * float(np.median(np.abs(left_p))), 4),
+        modes=len(table),
+        batch_size=batch_size,
+        weight=weight,
+        source=source,
+    )
+
+
+def _full_fit(
+    curve: Curve, target: Array, noise: Array, guess: Gaussian, terms: int, rng: np.random.Generator
+) -> tuple[Array, Gaussian]:
+    wide = Gaussian(guess.mean, guess.covariance * _WIDER**2)
+    best, _ = best_fit(curve, target, noise, wide, terms, rng, iterations=80, narrow=1.0 / _WIDER)
+    return best, wide
+
+
+def _spread(curve: Curve, best: Array, noise: Array, prior: Gaussian, terms: int) -> Array:
+    """Return how well the modes fixed each coefficient, the common scale apart."""
+    _, slope = curve(best[None], True)
+    assert slope is not None
+    weighted = slope[0] / noise[:, None] * np.sqrt(min(1.0, _WORTH / len(noise)))
+    covariance = np.linalg.inv(weighted.T @ weighted + np.linalg.inv(prior.covariance))
+    return np.asarray(np.sqrt(np.diag(covariance)))
