@@ -1,0 +1,297 @@
+"""A Jetson as a device: what it is, its probes, its power modes and their control."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from edgetrain.device.base import Finding, PowerSource, Probe
+from edgetrain.device.control import Control, Setting
+from edgetrain.device.host import HostDevice
+from edgetrain.device.jetson import nvpmodel, stock
+from edgetrain.device.jetson.clocks import Clocks, find_clocks
+from edgetrain.device.jetson.identity import Identity, describe, identify
+from edgetrain.device.jetson.probes import AlarmProbe, EmcProbe, GpuProbe, RailsProbe, ThermalProbe
+from edgetrain.device.jetson.rails import Rails, find_rails
+from edgetrain.device.jetson.state import State, Write, desired, read_state, writes
+from edgetrain.device.jetson.tegrastats_live import TegrastatsProbe
+from edgetrain.device.modespace import ModeSpace, Stock
+from edgetrain.device.proc import CpuProbe, DiskProbe, MemoryProbe
+from edgetrain.device.tree import Tree
+from edgetrain.errors import DeviceError, ProbeUnavailable, UsageError
+from edgetrain.schema import PowerMode
+
+_WHAT = {
+    "power": "power per rail",
+    "gpu": "GPU load and clock",
+    "memory clock": "memory clock and load",
+    "temperature": "temperatures",
+    "alarms": "over-current alarms and throttling",
+    "cpu": "load and clock of each core, run queue, pressure",
+    "memory": "memory, page cache, swap",
+    "storage": "reads, bytes and latency per block device",
+}
+_ROOT_FIX = "sudo edgetrain run …"
+
+
+class JetsonDevice:
+    """One Jetson, real or a folder that stands in for one."""
+
+    def __init__(self, tree: Tree, identity: Identity, kind: str = "jetson") -> None:
+        self.tree = tree
+        self.identity = identity
+        self.spec = describe(tree, identity, kind)
+
+    @functools.cached_property
+    def rails(self) -> Rails:
+        """The power monitors found."""
+        return find_rails(self.tree)
+
+    @functools.cached_property
+    def clocks(self) -> Clocks:
+        """Where the clocks are; the memory clock's table is the catalogue's, capped at what the board shows."""
+        # Imported late: the sampler beside training reads probes alone, and pays for no YAML parser.
+        from edgetrain.device import catalog
+
+        known = catalog.load().find(self.identity.module or "") or catalog.load().find(self.identity.key)
+        table = known.emc.values_hz if known and known.emc else ()
+        return find_clocks(self.tree, table)
+
+    def builders(self) -> dict[str, Callable[[], Any]]:
+        """Return how each probe is opened, by area."""
+        clocks = functools.cache(lambda: find_clocks(self.tree))
+        root = self.tree.root
+        return {
+            "power": self._power_probe,
+            "gpu": lambda: GpuProbe(self.tree, clocks()),
+            "memory clock": lambda: EmcProbe(self.tree, clocks()),
+            "temperature": lambda: ThermalProbe(self.tree),
+            "alarms": lambda: AlarmProbe(self.tree, self.rails),
+            "cpu": lambda: CpuProbe(root, self.tree.now_ns),
+            "memory": lambda: MemoryProbe(root),
+            "storage": lambda: DiskProbe(root),
+        }
+
+    def _power_probe(self) -> Probe:
+        try:
+            return RailsProbe(self.tree, self.rails)
+        except ProbeUnavailable as reason:
+            # sysfs first: tegrastats averages, costs a process, and spells its fields differently in every release.
+            program = self.tree.program("tegrastats")
+            if program is None:
+                raise
+            try:
+                return TegrastatsProbe(program)
+            except ProbeUnavailable as second:
+                raise ProbeUnavailable(f"{reason}; and {second}") from second
+
+    def probes(self) -> list[Probe]:
+        """Open every sensor that answers."""
+        opened: list[Probe] = []
+        for build in self.builders().values():
+            try:
+                opened.append(build())
+            except ProbeUnavailable:
+                continue
+        return opened
+
+    def total_power(self) -> PowerSource | None:
+        """Return which rails add up to the board's power, or None where that is not known."""
+        source = self.rails.source(self.tree)
+        if source is None and not self.rails.rails and self.tree.program("tegrastats"):
+            return _tegrastats_source(self._power_probe)
+        return source
+
+    def findings(self) -> list[Finding]:
+        """Return what can and cannot be measured and set here."""
+        found = []
+        for area, build in self.builders().items():
+            name = "gpu" if area == "alarms" else area
+            try:
+                probe = build()
+            except ProbeUnavailable as reason:
+                fix = _ROOT_FIX if area == "memory clock" else None
+                found.append(Finding(name, _WHAT[area], False, str(reason), fix))
+                continue
+            columns = list(probe.columns)
+            found.append(Finding(name, _WHAT[area], True, ", ".join(columns[:8])))
+            probe.close()
+        found += [Finding("power", "rails", None, problem) for problem in self.rails.problems]
+        if self.rails.rails and not self.rails.total:
+            labels = ", ".join(rail.label for rail in self.rails.rails)
+            found.append(
+                Finding(
+                    "power", "total power", False, f"which of {labels} is the total is not known for this carrier",
+                    "write /etc/edgetrain/rails.yaml as docs/boards.md shows",
+                )
+            )  # fmt: skip
+        if not self.identity.known:
+            unknown = f"{self.spec.model or self.spec.module} (L4T {self.spec.l4t})"
+            found.append(
+                Finding("record", "board", None, f"{unknown} is not in our tables; what Linux offers is measured")
+            )  # fmt: skip
+        return found + self._control_findings()
+
+    def _control_findings(self) -> list[Finding]:
+        space = self.modes()
+        if space is None:
+            return [Finding("control", "power modes", False, "no clock that could be set was found")]
+        closed = [name for name in self.state() if not self.tree.writable(name)]
+        detail = f"{len(space)} custom modes, {len(space.stock)} stock modes"
+        found = [
+            Finding("control", "power modes", not closed, detail, "sudo edgetrain modes set MODE" if closed else None)
+        ]
+        return found + [Finding("control", "nvpmodel", None, problem) for problem in space.problems]
+
+    def modes(self) -> ModeSpace | None:
+        """Return the board's stock modes and the tables that span the custom ones."""
+        clocks = self.clocks
+        if not clocks.present or not clocks.cpu_table_hz:
+            return None
+        config = nvpmodel.read_config(self.tree)
+        problems: tuple[str, ...] = () if config else ("the board has no nvpmodel configuration: no stock modes",)
+        modes: list[Stock] = []
+        if config is not None:
+            problems = config.problems
+            active = self.active_stock()
+            for each in config.modes:
+                caps = nvpmodel.caps(config, each, clocks.present)
+                modes.append(
+                    Stock(
+                        each.id, each.name, self._held(caps), tuple(sorted(caps.masks.items())),
+                        self.reboot_reason(each.id), each.id == config.default, each.id == active,
+                    )
+                )  # fmt: skip
+        emc = clocks.emc.table_hz if (clocks.emc.cap or clocks.emc.lock or clocks.emc.max) else ()
+        cores = tuple(range(1, len(clocks.present) + 1))
+        return ModeSpace(cores, clocks.cpu_table_hz, clocks.gpu_table_hz, emc, tuple(modes), problems)
+
+    def _held(self, caps: nvpmodel.Caps) -> PowerMode:
+        """Return the mode that a stock mode's caps come to: the kernel rounds a cap down to its table."""
+        clocks = self.clocks
+        tops = []
+        for cluster in clocks.clusters:
+            if set(cluster.cores) & set(caps.cores) and cluster.table_hz:
+                given = [hertz for core, hertz in caps.cpu_hz.items() if core in cluster.cores]
+                tops.append(_below(min(given, default=None), cluster.table_hz))
+        gpu = _below(caps.gpu_hz, clocks.gpu_table_hz) if clocks.gpu_table_hz else None
+        emc = _below(caps.emc_hz, clocks.emc.table_hz) if clocks.emc.table_hz else None
+        return PowerMode(len(caps.cores), max(tops, default=0), gpu, emc, caps.name)
+
+    def control(self) -> Control | None:
+        """Return the journaled control, or None where nothing can be set."""
+        return Control(self) if self.clocks.present and self.clocks.cpu_table_hz else None
+
+    # What control needs of a board.
+
+    def key(self) -> str:
+        """Return module and serial."""
+        return f"{self.identity.module or self.identity.key}/{self.identity.serial or 'no serial'}"
+
+    def boot(self) -> str:
+        """Return the boot id."""
+        return self.tree.text("/proc/sys/kernel/random/boot_id") or "unknown"
+
+    def allowed(self) -> frozenset[str]:
+        """Return every path that may be written."""
+        return frozenset(self.clocks.writable_names())
+
+    def state(self) -> dict[str, str]:
+        """Read every settable value."""
+        return read_state(self.tree, self.clocks)
+
+    def desired(self, setting: Setting) -> dict[str, str]:
+        """Return the values that mean a setting."""
+        space = self.modes()
+        if space is None:
+            raise DeviceError("this board has no clock that could be set")
+        idle = setting.dvfs if setting.idle_states is None else setting.idle_states
+        now = self.state()
+        mode = setting.mode
+        if mode is None and setting.stock is not None:
+            known = {each.id: each.mode for each in space.stock}
+            if setting.stock not in known:
+                names = ", ".join(f"{each.id} {each.name}" for each in space.stock) or "none"
+                raise UsageError(f"this board has no stock mode {setting.stock}; it has {names}")
+            mode = known[setting.stock]
+            if setting.dvfs:
+                # nvpmodel sets the caps itself; only what it leaves alone is ours.
+                caps = desired(self.tree, self.clocks, mode, True, idle, now)
+                return {name: value for name, value in caps.items() if name in self.clocks.idle_states}
+        if mode is None:
+            mode = self.current_mode()
+        space.check(mode)
+        return desired(self.tree, self.clocks, mode, setting.dvfs, idle, now)
+
+    def current_mode(self) -> PowerMode:
+        """Return the mode that the caps now in force come to."""
+        clocks, now = self.clocks, self.state()
+        online = [
+            core for core in clocks.present if not core or now.get(f"/sys/devices/system/cpu/cpu{core}/online") != "0"
+        ]
+        tops = [int(value) * 1000 for name, value in now.items() if name.endswith("/scaling_max_freq")]
+        gpu = now.get(f"{clocks.gpu}/max_freq")
+        cap = int(now.get(clocks.emc.set or "", "0") or 0) or int(now.get(clocks.emc.cap or "", "0") or 0) or None
+        if clocks.emc.max in now:
+            cap = int(now[clocks.emc.max])
+        return PowerMode(
+            len(online),
+            _below(max(tops, default=None), clocks.cpu_table_hz),
+            _below(int(gpu) if gpu else None, clocks.gpu_table_hz) if clocks.gpu_table_hz else None,
+            _below(cap, clocks.emc.table_hz) if clocks.emc.table_hz else None,
+        )
+
+    def order(self, wanted: State, now: State) -> list[Write]:
+        """Return the writes from one state to another."""
+        return list(writes(self.clocks, wanted, now))
+
+    def active_stock(self) -> int | None:
+        """Return the stock mode nvpmodel has in force."""
+        return nvpmodel.active_mode(self.tree)
+
+    def switch_stock(self, identity: int) -> None:
+        """Put a stock mode in force through nvpmodel."""
+        config = nvpmodel.read_config(self.tree)
+        if config is None:
+            raise DeviceError("this board has no nvpmodel configuration; set cores and clocks instead of a stock mode")
+        stock.switch(self.tree, self.clocks, config, identity)
+
+    def reboot_reason(self, identity: int) -> str | None:
+        """Return why changing to a stock mode needs a reboot, or None."""
+        config = nvpmodel.read_config(self.tree)
+        target = config.mode(str(identity)) if config else None
+        if config is None or target is None:
+            return None
+        active = self.active_stock()
+        now = config.mode(str(active)) if active is not None else None
+        if now is not None and now.id == target.id:
+            return None
+        before = nvpmodel.caps(config, now, self.clocks.present) if now else None
+        return nvpmodel.needs_reboot(before, nvpmodel.caps(config, target, self.clocks.present), self.identity.module)
+
+
+def _below(cap_hz: int | None, table: tuple[int, ...]) -> int:
+    """Return the table's clock that a cap comes to; its highest where there is no cap."""
+    if not table:
+        return cap_hz or 0
+    # Files write 1331 or 918 MHz for clocks that the tables list as 1331.2 and 921.6: half a per cent is one clock.
+    return max((hertz for hertz in table if cap_hz is None or hertz <= 1.005 * cap_hz), default=table[0])
+
+
+def _tegrastats_source(build: Callable[[], Probe]) -> PowerSource | None:
+    try:
+        probe = build()
+    except ProbeUnavailable:
+        return None
+    source = probe.power_source() if isinstance(probe, TegrastatsProbe) else None
+    probe.close()
+    return source
+
+
+def open_board(root: Path = Path("/")) -> JetsonDevice | HostDevice:
+    """Return the board under `root`; a tree that is no Jetson's is measured as plain Linux."""
+    tree = Tree(root)
+    identity = identify(tree)
+    return HostDevice(root) if identity is None else JetsonDevice(tree, identity)

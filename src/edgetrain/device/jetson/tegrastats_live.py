@@ -1,0 +1,101 @@
+"""The board's own tegrastats as a source of rails: the fallback where sysfs shows no power monitor.
+
+The first number of a rail is an instant value (itself averaged by the chip), the second an average since tegrastats
+started; only the first is kept. Spelling drifts between releases, so a rail is known by its shape alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import select
+import subprocess
+import time
+from collections.abc import Sequence
+
+from edgetrain.device.base import PowerSource
+from edgetrain.device.jetson.rails import NOT_CONNECTED, TOTALS
+from edgetrain.errors import ProbeUnavailable
+from edgetrain.units import W_PER_MW
+
+INTERVAL_S = 1.0
+# RAM and SWAP carry a unit of bytes behind the second number, so they do not fit.
+_RAIL = re.compile(r"(?<![\w@%\[])([A-Za-z][A-Za-z0-9_]*) (\d+)(mW)?/(\d+)(?:mW)?(?:/\d+(?:mW)?)?(?=\s|$)")
+
+
+def rails_of(line: str) -> dict[str, float]:
+    """Return the rails of one line in watts; repeated and unconnected ones are left out."""
+    found: dict[str, float] = {}
+    for name, milliwatts, _, _ in _RAIL.findall(line):
+        if name not in NOT_CONNECTED:
+            found.setdefault(name, int(milliwatts) * W_PER_MW)
+    return found
+
+
+class TegrastatsProbe:
+    """Runs tegrastats and gives its last line's rails."""
+
+    name = "rails"
+    period_s = INTERVAL_S
+
+    def __init__(self, program: str, patience_s: float = 3.0) -> None:
+        try:
+            self._process = subprocess.Popen(
+                [program, "--interval", str(int(INTERVAL_S * 1000))],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError as error:
+            raise ProbeUnavailable(f"tegrastats could not be started: {error.strerror}") from error
+        assert self._process.stdout is not None
+        self._fd = self._process.stdout.fileno()
+        os.set_blocking(self._fd, False)
+        self._tail = b""
+        self._fresh: dict[str, float] = {}
+        until = time.monotonic() + patience_s
+        while not self._fresh and time.monotonic() < until and self._process.poll() is None:
+            select.select([self._fd], [], [], 0.2)
+            self._drain()
+        if not self._fresh:
+            self.close()
+            raise ProbeUnavailable("tegrastats shows no rail on this board")
+        self._labels = list(self._fresh)
+        self.columns: Sequence[str] = [f"{label}_w" for label in self._labels]
+
+    def _drain(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while chunk := os.read(self._fd, 65536):
+                self._tail = (self._tail + chunk)[-65536:]
+        *lines, self._tail = self._tail.split(b"\n")
+        for line in lines:
+            found = rails_of(line.decode("ascii", "replace"))
+            if found:
+                self._fresh = found
+
+    def read(self) -> Sequence[float]:
+        """Return the newest line's rails, NaN where none came since the last reading."""
+        self._drain()
+        row = [self._fresh.get(label, math.nan) for label in self._labels]
+        self._fresh = {}
+        return row
+
+    def power_source(self) -> PowerSource | None:
+        """Return which of its rails are the total."""
+        for names, scope in TOTALS:
+            if all(name in self._labels for name in names):
+                return PowerSource(self.name, tuple(f"{name}_w" for name in names), None, scope, INTERVAL_S, None)
+        return None
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(2)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
