@@ -55,7 +55,7 @@ class _Stopwatch:
     def __init__(self, loop, index_queue, data_queue, worker):
         from multiprocessing import util
 
-        _join_cgroup(loop.run)
+        join_cgroups(loop.run, worker)
         self._loader = loop.loader
         self._generation = loop.generation
         self._worker = worker
@@ -178,18 +178,22 @@ def time_collate(fetcher, took):
     fetcher.collate_fn = timed_collate
 
 
-def _join_cgroup(run):
-    """Put this worker into the cgroup it was told to run in, if any."""
-    path = os.environ.get("EDGETRAIN_WORKER_CGROUP")
-    if not path:
-        return
-    try:
-        with open(path, "w") as file:
-            file.write(str(os.getpid()))
-    except OSError as error:
-        stream.append_event(
-            os.path.join(run, "events-inside.jsonl"),
-            "doubt",
-            "a loader worker could not enter its cgroup: %s" % error,
-            pid=os.getpid(),
-        )
+def join_cgroups(run, worker="own"):
+    """Put this process into the cgroups that whoever reads the dataset was told to run in, if any.
+
+    A list of `cgroup.procs` files, `{worker}` standing for the worker's number, or for `own` where the training
+    process fetches itself.
+    """
+    for path in os.environ.get("EDGETRAIN_WORKER_CGROUP", "").split(os.pathsep):
+        if not path:
+            continue
+        try:
+            with open(path.replace("{worker}", str(worker)), "w") as file:
+                file.write(str(os.getpid()))
+        except OSError as error:
+            stream.append_event(
+                os.path.join(run, "events-inside.jsonl"),
+                "doubt",
+                "a loader worker could not enter its cgroup: %s" % error,
+                pid=os.getpid(),
+            )

@@ -1,0 +1,139 @@
+"""Fewer cores by pinning, slower cores by a calibrated quota. It emulates throughput, not a clock.
+
+A quota of one half does not make a process exactly twice as slow: the kernel hands time out in slices. So the quota is
+corrected once against a reference loop. How much slower a board's core is than ours is measured too: this
+machine's time to decode and augment one photograph, over the published time of the board.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from edgetrain.errors import LabError
+from edgetrain.lab.cgroups import Groups
+from edgetrain.lab.sessions import state_folder
+
+_LOOP_S = 0.25
+_MOST_CORRECTION = 1.3
+_SMALLEST_SHARE = 0.02
+_REFERENCE = (
+    "import sys,time\n"
+    "for name in sys.argv[2:]:\n open(name,'w').write('0')\n"
+    "start=time.process_time();end=time.perf_counter()+float(sys.argv[1]);count=0\n"
+    "while time.perf_counter()<end:\n"
+    " for _ in range(200):\n  count+=1\n"
+    "print(count,time.process_time()-start)\n"
+)
+
+
+def pick_cores(asked: int) -> list[int]:
+    """Return which cores to hold: the last ones, because interrupts prefer the first."""
+    have = sorted(os.sched_getaffinity(0))
+    return have[-min(asked, len(have)) :]
+
+
+def _speed(procs_files: list[str], seconds: float) -> tuple[float, float]:
+    """Return the reference loop's turns per second, of the clock and of CPU time."""
+    # `0` written to a group's procs file means the writer itself.
+    command = [sys.executable, "-I", "-S", "-c", _REFERENCE, str(seconds), *procs_files]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30 + seconds, check=False)
+    if done.returncode:
+        raise LabError(f"the reference loop could not enter its group: {done.stderr.strip()[-300:]}")
+    turns, cpu_s = done.stdout.split()
+    return int(turns) / seconds, int(turns) / max(1e-6, float(cpu_s))
+
+
+def calibrated_quota(groups: Groups, share: float, loop_s: float = _LOOP_S) -> tuple[float, float]:
+    """Return the quota (in cores) that makes one core `share` as fast, and the share it really gave."""
+    kept = _kept("quota", f"{share:.3f}")
+    if kept is not None:
+        return float(kept[0]), float(kept[1])
+    files = groups.procs_files(["cpu"], "calibration")
+    # Per second of CPU time, so that other load on the machine does not pass for a slow core.
+    free = max(_speed([], loop_s)[1] for _ in range(2))
+    groups.hold_quota(share, "calibration")
+    first = _speed(files, loop_s)[0] / free
+    correction = min(_MOST_CORRECTION, max(1 / _MOST_CORRECTION, share / first if first else 1.0))
+    groups.hold_quota(share * correction, "calibration")
+    got = _speed(files, loop_s)[0] / free
+    _keep("quota", f"{share:.3f}", [share * correction, got])
+    return share * correction, got
+
+
+def check_share(groups: Groups, quota: float, loop_s: float = 1.0) -> float:
+    """Return how fast a core is under this quota, measured now."""
+    free = max(_speed([], loop_s / 4)[1] for _ in range(2))
+    groups.hold_quota(quota, "calibration")
+    return _speed(groups.procs_files(["cpu"], "calibration"), loop_s)[0] / free
+
+
+def cores_worth(controllers: list[str], groups: Groups, loop_s: float = 0.6) -> float:
+    """Return how many cores' worth of CPU time two busy processes get in our groups together."""
+    files = groups.procs_files(controllers, "main")
+    command = [sys.executable, "-I", "-S", "-c", _REFERENCE, str(loop_s), *files]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    return sum(float(one.communicate()[0].split()[1]) for one in both) / loop_s
+
+
+def image_s(repeats: int = 12) -> float | None:
+    """Return this machine's time to decode and augment one 800x600 photograph on one core; None without Pillow."""
+    kept = _kept("image", "800x600")
+    if kept is not None:
+        return float(kept)
+    try:
+        from PIL import Image, ImageFilter
+    except ImportError:
+        return None
+    # Noise, smoothed: photographs compress to about 122 kB at this size, and so does this.
+    noise = Image.frombytes("RGB", (400, 300), os.urandom(360_000)).filter(ImageFilter.GaussianBlur(1))
+    buffer = io.BytesIO()
+    noise.resize((800, 600), Image.Resampling.BICUBIC).save(buffer, "JPEG", quality=88)
+    best_s = float("inf")
+    for _ in range(repeats):
+        start_s = time.thread_time()
+        picture = Image.open(io.BytesIO(buffer.getvalue())).convert("RGB")
+        picture.resize((224, 224), Image.Resampling.BILINEAR, box=(100, 80, 600, 500)).tobytes()
+        best_s = min(best_s, time.thread_time() - start_s)
+    _keep("image", "800x600", best_s)
+    return best_s
+
+
+def share_for(board_image_s: float) -> float | None:
+    """Return how fast a board's core is, in cores of ours; None where that cannot be measured."""
+    ours_s = image_s()
+    if ours_s is None:
+        return None
+    return max(_SMALLEST_SHARE, ours_s / board_image_s)
+
+
+def _file() -> Path:
+    return state_folder() / "calibration.json"
+
+
+def _kept(kind: str, key: str) -> Any:
+    try:
+        return json.loads(_file().read_text())[kind][key]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _keep(kind: str, key: str, value: object) -> None:
+    try:
+        known = json.loads(_file().read_text())
+    except (OSError, ValueError):
+        known = {}
+    known.setdefault(kind, {})[key] = value
+    try:
+        _file().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = _file().with_suffix(f".{os.getpid()}")
+        temporary.write_text(json.dumps(known))
+        os.replace(temporary, _file())
+    except OSError:
+        pass  # measured again next time

@@ -1,0 +1,40 @@
+"""How much memory a training holds on a board, before the OOM killer says so.
+
+Weights, gradients and momentum are exact (three times four bytes a parameter). Activations and the runtime are
+estimates, for refusing what cannot work and for what is left to the page cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_BYTES_PER_PARAMETER = 3 * 4  # weight, gradient, momentum of SGD
+# Interpreter, torch, and the CUDA context on a board: JetPack images show 0.7 to 1.2 GB with torch imported.
+RUNTIME_BYTES = 900_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Parameters as published, and float32 activations kept for the backward pass, per sample."""
+
+    parameters: int
+    activation_bytes: int
+
+
+# Activations: sum of layer outputs at the papers' input size, forward, counted layer by layer and rounded up.
+NEEDS = {
+    "lenet5": Need(61_706, 60_000),
+    "mobilenet_v3": Need(5_483_032, 110_000_000),
+    "resnet18": Need(11_689_512, 45_000_000),
+    "resnet18_cifar_gn": Need(11_173_962, 14_000_000),
+    "vgg11": Need(132_863_336, 8_000_000),
+    "lstm": Need(8_600_000, 3_000_000),
+}
+
+
+def training_bytes(network: str, batch_size: int) -> int:
+    """Return what training this network holds on a board; runtime alone for one we do not know."""
+    need = NEEDS.get(network)
+    if need is None:
+        return RUNTIME_BYTES
+    return RUNTIME_BYTES + need.parameters * _BYTES_PER_PARAMETER + need.activation_bytes * batch_size

@@ -1,0 +1,95 @@
+"""Readers that are nobody's dataset: processes that read given files and time each read, for `lab measure`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+# Starts alone (no site packages), joins groups as a loader worker would, and begins at a common instant.
+_READER = """
+import json, os, sys, time
+asked = json.load(sys.stdin)
+for path in asked["groups"]:
+    open(path.replace("{worker}", asked["worker"]), "w").write("0")
+while time.monotonic() < asked["start_s"]:
+    time.sleep(0.0005)
+times, total = [], 0
+began = time.monotonic()
+for name in asked["files"]:
+    start = time.monotonic()
+    with open(name, "rb", buffering=0) as file:
+        if asked["drop"]:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            start = time.monotonic()
+        while True:
+            data = file.read(asked["chunk"])
+            total += len(data)
+            if len(data) < asked["chunk"]:
+                break
+    times.append(time.monotonic() - start)
+print(json.dumps({"times": times, "bytes": total, "began": began, "ended": time.monotonic()}))
+"""
+_LEAD_S = 0.4  # starting four interpreters on two busy cores
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What readers saw together."""
+
+    times_s: list[float]  # one per file
+    read_bytes: int
+    took_s: float  # from the common start to the last one's end
+
+    def quantile_s(self, share: float) -> float:
+        """Return a quantile of the time per file."""
+        ordered = sorted(self.times_s)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+    @property
+    def reads_per_s(self) -> float:
+        """Return files read a second, all readers together."""
+        return len(self.times_s) / self.took_s
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Return bytes read a second, all readers together."""
+        return self.read_bytes / self.took_s
+
+
+def read_files(
+    shares: Sequence[Sequence[str]],
+    environment: Mapping[str, str] | None = None,
+    drop: bool = True,
+    chunk_bytes: int = 1 << 20,
+) -> Reading:
+    """Read lists of files, one process each, all starting together; `drop` makes each file cold first."""
+    groups = [path for path in (environment or {}).get("EDGETRAIN_WORKER_CGROUP", "").split(os.pathsep) if path]
+    command = [sys.executable, "-I", "-S", "-c", _READER]
+    readers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in shares]
+    start_s = time.monotonic() + _LEAD_S
+    for number, (reader, files) in enumerate(zip(readers, shares, strict=True)):
+        asked = {
+            "files": list(files),
+            "groups": groups,
+            "worker": str(number),
+            "start_s": start_s,
+            "drop": drop,
+            "chunk": chunk_bytes,
+        }
+        assert reader.stdin
+        reader.stdin.write(json.dumps(asked))
+        reader.stdin.close()
+    answers = []
+    for reader in readers:
+        assert reader.stdout
+        answers.append(json.loads(reader.stdout.read()))
+        reader.stdout.close()
+        reader.wait()
+    times_s = [one for answer in answers for one in answer["times"]]
+    took_s = max(answer["ended"] for answer in answers) - min(answer["began"] for answer in answers)
+    return Reading(times_s, sum(answer["bytes"] for answer in answers), took_s)

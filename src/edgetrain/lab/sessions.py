@@ -1,0 +1,223 @@
+"""What the lab has set up on this machine, found by name rather than remembered: so that leftovers can always go.
+
+Everything of a session carries its id: a folder under the state folder with the mount points in it, loop devices whose
+backing file lies there, a server whose command line names it, control groups called after it. Taking a session
+down looks for these, so it works after any crash and touches nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgetrain.lab import cgroups, fuse, loop
+
+_KNOWN_FILES = ("state.json", "state.json.tmp", "control.sock", "bucket")
+_KNOWN_FOLDERS = ("view", "disk")
+_END_S = 3.0
+
+
+def state_folder() -> Path:
+    """Return where sessions live: root's in /run, a user's in their own runtime folder."""
+    own = os.environ.get("EDGETRAIN_LAB_STATE")
+    if own:
+        return Path(own)
+    if os.geteuid() == 0:
+        return Path("/run/edgetrain/lab")
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/edgetrain-{os.getuid()}") / "edgetrain-lab"
+
+
+def starting_tick(pid: int) -> int | None:
+    """Return when a process started, in clock ticks: with its pid, who it is. None: there is none."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return int(file.read().rpartition(")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One use of the lab."""
+
+    id: str
+    folder: Path
+
+    @property
+    def disk(self) -> Path:
+        """Return where the one-file disk is mounted."""
+        return self.folder / "disk"
+
+    @property
+    def view(self) -> Path:
+        """Return where training finds the dataset."""
+        return self.folder / "view"
+
+    @property
+    def control(self) -> Path:
+        """Return the server's socket."""
+        return self.folder / "control.sock"
+
+    def write(self, facts: Mapping[str, Any]) -> None:
+        """Keep what `status` shows."""
+        temporary = self.folder / "state.json.tmp"
+        temporary.write_text(json.dumps(dict(facts), indent=1, default=str))
+        os.replace(temporary, self.folder / "state.json")
+
+    def read(self) -> dict[str, Any]:
+        """Return what was kept; empty where the writer was killed first."""
+        with contextlib.suppress(OSError, ValueError):
+            facts = json.loads((self.folder / "state.json").read_text())
+            if isinstance(facts, dict):
+                return facts
+        return {}
+
+    def is_leftover(self) -> bool:
+        """Return whether its owner is gone: nobody will take it down."""
+        facts = self.read()
+        if facts.get("held"):
+            return False
+        owner = facts.get("owner")
+        if not owner:
+            # Being made this instant, or its maker was killed before it could say who it is.
+            with contextlib.suppress(OSError):
+                return time.time() - self.folder.stat().st_mtime > 5
+            return True
+        return bool(starting_tick(int(owner[0])) != owner[1])
+
+
+def new(held: bool = False) -> Session:
+    """Make a session; a held one stays until `lab down`."""
+    root = state_folder()
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if root.is_symlink() or root.stat().st_uid != os.geteuid():
+        raise PermissionError(f"{root} is not ours")
+    session = Session(secrets.token_hex(4), root)
+    folder = root / session.id
+    folder.mkdir(mode=0o700)
+    session = Session(session.id, folder)
+    session.write({"owner": [os.getpid(), starting_tick(os.getpid())], "held": held})
+    return session
+
+
+def sessions() -> list[Session]:
+    """Return every session on this machine that is ours."""
+    root = state_folder()
+    if not root.is_dir():
+        return []
+    return [Session(path.name, path) for path in sorted(root.iterdir()) if path.is_dir() and not path.is_symlink()]
+
+
+def mounts_under(prefix: Path) -> list[str]:
+    """Return mount points under a folder, deepest first."""
+    found = []
+    with open("/proc/self/mountinfo") as file:
+        for line in file:
+            where = line.split()[4].encode().decode("unicode_escape")
+            if where.startswith(f"{prefix}/"):
+                found.append(where)
+    return sorted(found, key=lambda where: where.count("/"), reverse=True)
+
+
+def servers_of(folder: Path) -> list[int]:
+    """Return the processes that serve a session: ours by their command line."""
+    found = []
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{entry.name}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+            ours = b"edgetrain.lab.server" in words or b"edgetrain.lab.memory" in words
+            if ours and any(word.startswith(f"{folder}/".encode()) or folder.name.encode() in word for word in words):
+                found.append(int(entry.name))
+    return found
+
+
+def take_down(session: Session) -> list[str]:
+    """Remove everything a session set up; return what could not be removed and why."""
+    stayed: list[str] = []
+    for where in [str(session.view), *mounts_under(session.folder)]:
+        if where in mounts_under(session.folder):
+            _unmount(where, stayed)
+    for device in loop.backed_by(str(session.folder)):
+        loop.detach(device)
+    stayed += cgroups.remove_groups(
+        root / (cgroups.PREFIX + session.id) for root in dict.fromkeys(cgroups.find().roots.values())
+    )
+    _end(servers_of(session.folder))
+    for where in mounts_under(session.folder):
+        _unmount(where, stayed)
+    for name in _KNOWN_FILES:
+        with contextlib.suppress(OSError):
+            (session.folder / name).unlink()
+    for name in _KNOWN_FOLDERS:
+        with contextlib.suppress(OSError):
+            (session.folder / name).rmdir()
+    try:
+        session.folder.rmdir()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        stayed.append(f"{session.folder}: {error.strerror}")
+    return stayed
+
+
+def _unmount(where: str, stayed: list[str]) -> None:
+    try:
+        fuse.unmount(where)
+    except OSError:
+        # Somebody still has a file open there; it goes when they close it.
+        try:
+            fuse.unmount(where, lazy=True)
+        except OSError as error:
+            stayed.append(f"{where}: {error.strerror}")
+
+
+def _end(pids: list[int]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+        until = time.monotonic() + _END_S
+        while time.monotonic() < until and any(_alive(pid) for pid in pids):
+            time.sleep(0.02)
+        if not any(_alive(pid) for pid in pids):
+            return
+
+
+def _alive(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        os.waitpid(pid, os.WNOHANG)  # ours to bury when we started it
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def sweep() -> list[str]:
+    """Take down what killed runs left behind; return the ids."""
+    gone = []
+    for session in sessions():
+        if session.is_leftover():
+            take_down(session)
+            gone.append(session.id)
+    known = {session.id for session in sessions()}
+    # Groups whose folder is gone already (a machine's /run does not outlive a reboot, nor do groups: rare).
+    for group in cgroups.ours():
+        if group.name.removeprefix(cgroups.PREFIX) not in known and _age_s(group) > 5:
+            cgroups.remove_groups([group])
+    return gone
+
+
+def _age_s(path: Path) -> float:
+    with contextlib.suppress(OSError):
+        return time.time() - path.stat().st_ctime
+    return 0.0
