@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetrain.analysis.attribution import Attribution, attribute
 from edgetrain.analysis.breakdown import Parts, break_down
+from edgetrain.analysis.causes import Causes, find_causes
 from edgetrain.analysis.doubts import collect
 from edgetrain.analysis.energy import Power, energy, find_power, mean_power_w, split_windows, told_apart
 from edgetrain.analysis.steady import Steady, find_steady
 from edgetrain.schema import SCHEMA, Columns, Run
 from edgetrain.units import S_PER_US, US_PER_S
 
+PASSES = 1 << 20  # more passes over one loader than anyone makes
 NEAREST_RESIDENCY_S = 10.0  # a residency sample further from an epoch's edge than this says nothing about it
-CAUSES = ("blocked_s", "preprocess_s", "contention_s", "handover_s")
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def digest(run: Run) -> Digest:
         chosen &= ~parts.first
     if not chosen.any():
         chosen[:] = True
-    causes = attribute(run.minibatches, run.workers, parts.rows, parts.stall_s)
+    causes = find_causes(run, parts)
     power, no_power = find_power(run)
     epochs = tuple(_epochs(run, parts, causes, power))
     baseload = _baseload_w(run, power)
@@ -103,7 +103,7 @@ def _minibatch(times_s: NDArray[np.float64]) -> dict[str, float | None]:
     return {"median_ms": float(p50), "mean_ms": float(times_s.mean() * 1e3), "p95_ms": float(p95), "p99_ms": float(p99)}
 
 
-def _epochs(run: Run, parts: Parts, causes: Attribution, power: Power | None) -> list[dict[str, Any]]:
+def _epochs(run: Run, parts: Parts, causes: Causes, power: Power | None) -> list[dict[str, Any]]:
     known = {
         int(mark["epoch"]): mark
         for mark in (run.manifest.get("inside") or {}).get("epochs") or ()
@@ -111,7 +111,7 @@ def _epochs(run: Run, parts: Parts, causes: Attribution, power: Power | None) ->
     }
     edges = np.flatnonzero(parts.first)
     stops = np.append(edges[1:], len(parts)) if len(edges) else edges
-    read = _read_bytes(run, parts)
+    read = _read_bytes(run)
     rows = []
     for start, stop in zip(edges.tolist(), stops.tolist(), strict=True):
         number = int(parts.epoch[start])
@@ -134,8 +134,8 @@ def _epochs(run: Run, parts: Parts, causes: Attribution, power: Power | None) ->
                 "copy_s": float(parts.copy_s[part].sum()) if parts.copy_seen else None,
                 "compute_s": float(parts.compute_s[part].sum()),
                 "overhead_s": float(parts.overhead_s[part].sum()) + tail_s,
-                "stall_by": _stall_by(causes, part, stall),
-                "read_bytes": None if read is None else int(read[part].sum()),
+                "stall_by": causes.of(number, stall),
+                "read_bytes": None if read is None else read.get(_pass(run, int(parts.rows[start])), 0),
                 "cached_share_before": _share_near(run.samples.get("residency"), begin_us, known.get(number), "before"),
                 "cached_share_after": _share_near(run.samples.get("residency"), end_us, known.get(number), "after"),
                 "energy_j": spent.joules if spent else None,
@@ -149,34 +149,18 @@ def _epochs(run: Run, parts: Parts, causes: Attribution, power: Power | None) ->
     return rows
 
 
-def _stall_by(causes: Attribution, part: slice, stall_s: float) -> dict[str, float] | None:
-    """Return the stall by cause, summing to the stall; None where no verdict can be given."""
-    if not causes.verdict:
-        return None
-    sums = {name: float(getattr(causes, name)[part].sum()) for name in CAUSES}
-    # The parts are shares of the stall: what rounding leaves goes to the largest.
-    largest = max(sums, key=lambda name: sums[name])
-    sums[largest] += stall_s - sum(sums.values())
-    return sums
+def _pass(run: Run, row: int) -> tuple[int, int]:
+    return int(run.minibatches["loader"][row]), int(run.minibatches["generation"][row])
 
 
-def _read_bytes(run: Run, parts: Parts) -> NDArray[np.int64] | None:
-    """Return the bytes each minibatch's worker read from the storage medium; None where nobody counted."""
+def _read_bytes(run: Run) -> dict[tuple[int, int], int] | None:
+    """Return the bytes that each pass over a loader read from the storage medium; None where nobody counted."""
     workers = run.workers
     if not workers or not np.any(workers["read_bytes"] >= 0):
         return None
-    key = _keys(workers)
-    wanted = _keys({name: run.minibatches[name][parts.rows] for name in ("loader", "generation", "batch")})
-    order = np.argsort(key, kind="stable")
-    place = np.minimum(np.searchsorted(key[order], wanted), len(key) - 1)
-    hit = key[order][place] == wanted
-    found = np.where(hit, np.maximum(workers["read_bytes"][order][place], 0), 0)
-    return np.asarray(found, np.int64)
-
-
-def _keys(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
-    joined = (columns["loader"] << 56) + (columns["generation"] << 36) + columns["batch"]
-    return np.asarray(joined, np.int64)
+    passes = workers["loader"] * PASSES + workers["generation"]
+    sums = np.bincount(passes, weights=np.maximum(workers["read_bytes"], 0))
+    return {(place // PASSES, place % PASSES): int(sums[place]) for place in np.unique(passes).tolist()}
 
 
 def _share_near(residency: Columns | None, at_us: int, mark: Mapping[str, Any] | None, edge: str) -> float | None:

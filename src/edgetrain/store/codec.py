@@ -86,6 +86,7 @@ class StreamColumns(Mapping[str, NDArray[Any]]):
 
     def __init__(self, buffer: NDArray[np.uint8], frames: Sequence[tuple[int, int]], specs: Sequence[tuple[str, str]]):
         self._buffer = buffer
+        self._frames = frames
         self._specs = dict(specs)
         self._counts = [count for _, count in frames]
         self._in_frame = np.asarray(self._counts, np.int64)
@@ -110,6 +111,17 @@ class StreamColumns(Mapping[str, NDArray[Any]]):
             bitmap = np.where(code & SOME_NULL, (self._in_frame + 7) // 8, 0)
             self._offsets[name] = at + bitmap
             at = at + bitmap + self._in_frame * (code & PLANES)
+
+    def during(self, instant: str, windows_us: Sequence[tuple[int, int]]) -> StreamColumns:
+        """Return only the frames that may hold rows of these windows, by a delta column that rises."""
+        first = self._heads[instant]["first"] if len(self._frames) else np.zeros(0, np.int64)
+        last = np.append(first[1:], np.iinfo(np.int64).max)
+        keep = np.zeros(len(first), bool)
+        for start, stop in windows_us:
+            keep |= (last >= start) & (first <= stop)
+        return StreamColumns(
+            self._buffer, [self._frames[at] for at in np.flatnonzero(keep).tolist()], list(self._specs.items())
+        )
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._decoded:
@@ -201,12 +213,17 @@ class JoinedColumns(Mapping[str, NDArray[Any]]):
 
     def __init__(self, parts: Sequence[StreamColumns], order_by: str | None = None) -> None:
         self._parts = [part for part in parts if part.rows]
+        self._order_by = order_by
         self._names = list(dict.fromkeys(name for part in self._parts for name in part))
         self._joined: dict[str, NDArray[Any]] = {}
         self._order: NDArray[np.intp] | None = None
         if order_by in self._names and len(self._parts) > 1:
             self._order = np.argsort(self[order_by], kind="stable")
             self._joined.clear()
+
+    def during(self, instant: str, windows_us: Sequence[tuple[int, int]]) -> JoinedColumns:
+        """Return only the frames that may hold rows of these windows."""
+        return JoinedColumns([part.during(instant, windows_us) for part in self._parts], self._order_by)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._joined:

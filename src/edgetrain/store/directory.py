@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import secrets
@@ -15,6 +16,9 @@ from edgetrain.inside.stream import write_json
 from edgetrain.schema import SCHEMA, Columns, Run
 from edgetrain.store.codec import JoinedColumns, StreamColumns, read_events, read_json, read_stream
 from edgetrain.store.index import Index
+
+LARGE_BYTES = 32 * 2**20  # streams above this are read with memory kept
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4  # of mallopt(3)
 
 
 def default_store() -> Path:
@@ -112,6 +116,8 @@ class Store:
 def read_run(path: Path, light: bool = False) -> Run:
     """Read one run directory, however it was left; what could not be read is named in `lost`."""
     lost: list[str] = []
+    if sum(file.stat().st_size for file in path.glob("*.ets")) > LARGE_BYTES:
+        _keep_freed_memory()
     manifest = read_json(path / "manifest.json")
     if manifest is None:
         lost.append("the manifest is missing or broken: settings are not known")
@@ -149,6 +155,21 @@ def read_run(path: Path, light: bool = False) -> Run:
         tuple(events),
         tuple(lost),
     )
+
+
+def _keep_freed_memory() -> None:
+    """Have the C library keep freed memory for the next array instead of giving it back.
+
+    Columns of ten million rows are 80 MB each: taking every one anew from the kernel, page by page, took four
+    times as long as the arithmetic on it.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_MAX, 0)
+        mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+        mallopt(M_TOP_PAD, 2**28)
+    except (OSError, AttributeError):
+        pass  # another C library: slower, not wrong
 
 
 def _read_kind(path: Path, kind: str, lost: list[str], exact: bool = False) -> Columns:

@@ -11,19 +11,19 @@ The script logs a minibatch when it is over, and its watch stands still while it
 
 from __future__ import annotations
 
+import bisect
 import math
 import re
 import statistics
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta, timezone
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetrain.schema import PowerMode
 from edgetrain.store.importers.base import Draft, Problems, instant_us, number, read_csv, read_text
+from edgetrain.store.importers.folder_facts import manifest, power_mode
 from edgetrain.store.importers.jtop import read_telemetry
-from edgetrain.units import HZ_PER_KHZ, MS_PER_S
+from edgetrain.units import MS_PER_S
 
 MINIBATCH_FILES = ("fetch", "compute", "epoch_stats")
 TELEMETRY_FILES = (
@@ -31,8 +31,6 @@ TELEMETRY_FILES = (
     "vmtouch_stats", "energy",
 )  # fmt: skip
 _KIND = re.compile(r"(?:^|_)(" + "|".join((*MINIBATCH_FILES, *TELEMETRY_FILES)) + r")\.csv$")
-_FOLDER = re.compile(r"pm_(\d{1,3})_(\d{1,9})_(\d{1,12})_(\d{1,12})$")
-_NETWORKS = {"mobnet": "mobilenet_v3", "mobilenet": "mobilenet_v3", "resnet": "resnet18", "lstm": "lstm"}
 _LONGEST_MS = 24 * 3600 * MS_PER_S  # of one minibatch
 _LATE_S = 0.5  # an epoch_stats file whose clock is off by more than this has another start
 J_PER_MWH = 3.6
@@ -67,13 +65,13 @@ def read_folder(path: Path) -> Draft:
     texts = {kind: (file.name, read_text(file, problems)) for kind, file in files.items()}
     shown = _first_text(path, "log_file*", problems)
     console = _first_text(path, "train_log_file*", problems)
-    mode = _power_mode(path, shown, problems)
+    mode = power_mode(path, shown, problems)
     draft = Draft(str(path), {}, problems)
     draft.minibatches.extend(_minibatches(texts, problems))
     read_telemetry(draft, texts, mode[1] or mode[0])
     if "energy" in texts:
         _energy(draft, *texts["energy"])
-    draft.manifest.update(_manifest(path, texts, shown, console, mode, draft))
+    draft.manifest.update(manifest(path, texts, shown, console, mode, problems), power=_power(draft))
     return draft
 
 
@@ -134,8 +132,7 @@ def _minibatches(texts: Mapping[str, tuple[str, str]], problems: Problems) -> li
         listed = ", ".join(f"{kind} {count}" for kind, count in counts.items())
         problems.add("minibatches", f"the files disagree on how many there are: {listed}")
     offset_s = _offset_s(compute or fetch, whole, texts, problems)
-    rows = []
-    previous_end = 0
+    placed = []
     for place in range(max(counts.values(), default=0)):
         at = {
             kind: part[place] if place < len(part) else _Row(None, None, math.nan, math.nan)
@@ -145,41 +142,75 @@ def _minibatches(texts: Mapping[str, tuple[str, str]], problems: Problems) -> li
         if len(labels) > 1:
             problems.add("minibatches", "fetch and compute name different ones in one row", f"row {place}")
         ends = [at["compute"].log_s, at["whole"].log_s + offset_s, at["fetch"].log_s]
-        end_us = next((instant_us(end) for end in ends if instant_us(end) is not None), None)
+        end_us = next((end for end in map(instant_us, ends) if end is not None), None)
         if end_us is None:
             problems.add("minibatches", "one has no instant at all; left out", f"row {place}")
+        else:
+            placed.append((place, end_us, at))
+    rising = _rising([end_us for _, end_us, _ in placed])
+    rows = []
+    previous_us = 0
+    for index, (place, end_us, at) in enumerate(placed):
+        if index not in rising:
+            problems.add("minibatches", "one ends out of turn; left out", f"row {place}")
             continue
-        waited, busy, total = (_us(at[kind].time_ms) for kind in ("fetch", "compute", "whole"))
-        if total is None and waited is not None and busy is not None:
-            total = waited + busy
-        if total is not None and (waited or 0) + (busy or 0) > total:
-            # Three watches, rounded one by one: a microsecond apart is no contradiction, a millisecond is.
-            if (waited or 0) + (busy or 0) > total + 1000:
-                problems.add(
-                    "minibatches", "fetch and compute take longer than the whole; the sum is taken", f"row {place}"
-                )
-            total = (waited or 0) + (busy or 0)
-        asked = None if total is None else max(end_us - total, previous_end)
-        if total is not None and asked is not None and end_us - total < previous_end - 1000:
-            problems.add("minibatches", "one begins before the last one ended; cut", f"row {place}")
-        ready = None if asked is None or waited is None else min(asked + waited, end_us)
-        previous_end = max(previous_end, end_us)
-        label = next((row for row in (at["compute"], at["fetch"], at["whole"]) if row.epoch is not None), at["whole"])
-        rows.append(
-            {
-                "loader": 0,
-                "generation": label.epoch or 0,
-                "epoch": label.epoch,
-                "batch": label.batch if label.batch is not None else place,
-                "phase": 1,
-                "asked_us": asked,
-                "ready_us": ready,
-                "copying_us": None if busy is None or ready is None else max(end_us - busy, ready),
-                "done_us": end_us,
-                "begin_us": asked,
-            }
-        )
+        rows.append(_minibatch(place, end_us, previous_us, at, problems))
+        previous_us = end_us
     return rows
+
+
+def _rising(ends: list[int]) -> set[int]:
+    """Return the most rows that can be kept so that their ends rise: one garbled instant costs one row."""
+    tails: list[int] = []  # smallest end of a rising sequence of each length
+    at: list[int] = []  # its row
+    before: list[int | None] = []
+    for row, end in enumerate(ends):
+        length = bisect.bisect_left(tails, end)
+        before.append(at[length - 1] if length else None)
+        tails[length : length + 1] = [end]
+        at[length : length + 1] = [row]
+    kept: set[int] = set()
+    row_or_none: int | None = at[-1] if at else None
+    while row_or_none is not None:
+        kept.add(row_or_none)
+        row_or_none = before[row_or_none]
+    return kept
+
+
+def _minibatch(
+    place: int, end_us: int, previous_us: int, at: Mapping[str, _Row], problems: Problems
+) -> dict[str, int | None]:
+    """Lay out one minibatch backwards from its end."""
+    waited, busy, total = (_us(at[kind].time_ms) for kind in ("fetch", "compute", "whole"))
+    parts = (waited or 0) + (busy or 0)
+    if total is None and waited is not None and busy is not None:
+        total = parts
+    if total is not None and parts > total:
+        # Three watches, rounded one by one: a microsecond apart is no contradiction, a millisecond is.
+        if parts > total + 1000:
+            problems.add(
+                "minibatches", "fetch and compute take longer than the whole; the sum is taken", f"row {place}"
+            )
+        total = parts
+    asked = None
+    if total is not None:
+        if end_us - total < previous_us - 1000:
+            problems.add("minibatches", "one begins before the last one ended; cut", f"row {place}")
+        asked = max(end_us - total, previous_us)
+    ready = None if asked is None or waited is None else min(asked + waited, end_us)
+    label = next((row for row in (at["compute"], at["fetch"], at["whole"]) if row.epoch is not None), at["whole"])
+    return {
+        "loader": 0,
+        "generation": label.epoch or 0,
+        "epoch": label.epoch,
+        "batch": label.batch if label.batch is not None else place,
+        "phase": 1,
+        "asked_us": asked,
+        "ready_us": ready,
+        "copying_us": None if busy is None or ready is None else max(end_us - busy, ready),
+        "done_us": end_us,
+        "begin_us": asked,
+    }
 
 
 def _us(time_ms: float) -> int | None:
@@ -199,129 +230,6 @@ def _offset_s(anchor: list[_Row], whole: list[_Row], texts: Mapping[str, tuple[s
         problems.add(name, f"its log_time runs {offset:.3f} s behind the other files; moved onto theirs")
         return offset
     return 0.0
-
-
-def _power_mode(path: Path, shown: str, problems: Problems) -> tuple[PowerMode | None, PowerMode | None]:
-    """Return the mode that the folder's name asked for, and the one that jetson_clocks read back."""
-    asked = None
-    named = _FOLDER.match(path.name)
-    if named:
-        cores, cpu_khz, gpu_hz, emc_hz = (int(part) for part in named.groups())
-        asked = PowerMode(cores, cpu_khz * HZ_PER_KHZ, gpu_hz, emc_hz)
-    if not shown.strip():
-        problems.add("log_file*", "is missing: which clocks were really set is not known")
-        return asked, None
-    online = re.findall(r"^cpu\d+: Online=1 .*?MaxFreq=(\d+)", shown, re.M)
-    gpu = re.search(r"^GPU .*?MaxFreq=(\d+)", shown, re.M)
-    emc = re.search(r"^EMC .*?CurrentFreq=(\d+)", shown, re.M)
-    if not online or not gpu or not emc or len(set(online)) != 1:
-        problems.add("log_file*", "does not show cores and clocks as jetson_clocks does; the folder's name is taken")
-        return asked, None
-    found = PowerMode(len(online), int(online[0]) * HZ_PER_KHZ, int(gpu[1]), int(emc[1]))
-    if not all(10e6 <= hertz <= 9.9e9 for hertz in (found.cpu_hz, found.gpu_hz or 0, found.emc_hz or 0)):
-        problems.add("log_file*", f"shows clocks no board can have: {found}; the folder's name is taken")
-        return asked, None
-    if asked is not None and found != asked:
-        problems.add("log_file*", f"the folder's name asks for {asked} but the board ran {found}")
-    return asked, found
-
-
-def _device(shown: str, texts: Mapping[str, tuple[str, str]], problems: Problems) -> dict[str, Any]:
-    machine = re.search(r"SOC family:(\S+)\s+Machine:(.+)", shown)
-    model = machine[2].strip() if machine else None
-    cores = len(re.findall(r"^cpu\d+: Online=", shown, re.M)) or None
-    key = None
-    for pattern, name in (
-        (r"Orin Nano", "orin-nano"),
-        (r"Orin NX", "orin-nx"),
-        (r"Jetson-Small|AGX Orin", "orin-agx"),
-        (r"Xavier.*NX|NX", "xavier-nx"),
-        (r"AGX|Xavier", "xavier-agx"),
-        (r"Nano", "nano"),
-    ):
-        if model and re.search(pattern, model, re.I):
-            key = name
-            break
-    if key is None:
-        problems.add("log_file*", "does not name a board we know", model or "")
-    return {
-        "name": key or "unknown",
-        "kind": "jetson",
-        "model": model,
-        "chip": machine[1] if machine else None,
-        "cores": cores,
-    }
-
-
-def _manifest(
-    path: Path,
-    texts: Mapping[str, tuple[str, str]],
-    shown: str,
-    console: str,
-    mode: tuple[PowerMode | None, PowerMode | None],
-    draft: Draft,
-) -> dict[str, Any]:
-    problems = draft.problems
-    names = [name for name, _ in texts.values()]
-    loading = next((m for m in (re.search(r"_nw(\d{1,3})_pf(\d{1,3})_", name) for name in names) if m), None)
-    word = next((part for part in reversed(path.parts[:-1]) if part.lower() in _NETWORKS), None)
-    network = _NETWORKS[word.lower()] if word else None
-    if network is None:
-        problems.add(path.name, "the folder above does not name a network we know", path.parent.name)
-
-    def said(pattern: str) -> str | None:
-        match = re.search(pattern, console)
-        return match[1] if match else None
-
-    parameters, batches = said(r"model parameters = (\d{1,12})"), said(r"training batches = (\d{1,9})")
-    batch_size = said(r"Batch size is\s+(\d{1,6})")
-    if not console:
-        problems.add("train_log_file*", "is missing: parameters and minibatches per epoch are not known")
-    elif said(r"(Batch index = \d)") is None:
-        problems.add("train_log_file*", "is not the console output of the training script; nothing taken from it")
-    asked, found = mode
-    return {
-        "state": "finished",
-        "started_wall": _started_wall(texts, said(r"Reference Time is (\d{9,10}\.\d+)")),
-        "workload": {
-            "network": network or path.parent.name,
-            # 16 is the only one this logger's campaigns used; the older scripts do not print it.
-            "batch_size": int(batch_size) if batch_size else 16,
-            "dataset": said(r"(?m)^(/\S+)$"),
-            "parameters": int(parameters) if parameters else None,
-            "minibatches_per_epoch": int(batches) if batches else None,
-        },
-        "loading": {
-            "workers": int(loading[1]) if loading else None,
-            "prefetch": int(loading[2]) if loading else None,
-        },
-        "timing": "sync",
-        "compute": {"kind": "cuda"},
-        "device": _device(shown, texts, problems),
-        "power": _power(draft),
-        "power_mode": {
-            "asked": asdict(asked) if asked else None,
-            "start": asdict(found) if found else None,
-            "end": None,
-        },
-    }
-
-
-def _started_wall(texts: Mapping[str, tuple[str, str]], reference: str | None) -> str | None:
-    """Return when the script started: as it printed it, else from the first sound jtop row, in the board's zone."""
-    if reference is not None:
-        return datetime.fromtimestamp(float(reference), timezone.utc).isoformat(timespec="seconds")
-    header, rows = read_csv(texts.get("tegrastats", ("", ""))[1])
-    for _, row in rows:
-        cells = dict(zip(header, row, strict=False))
-        at_s = number(cells.get("log_time", ""))
-        try:
-            wall = datetime.fromisoformat(cells.get("time", ""))
-        except ValueError:
-            continue
-        if not math.isnan(at_s):
-            return (wall - timedelta(seconds=at_s)).isoformat(timespec="seconds")
-    return None
 
 
 def _power(draft: Draft) -> dict[str, Any] | None:
