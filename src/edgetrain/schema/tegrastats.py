@@ -22,6 +22,7 @@ _BYTES_PER = {"kB": 2**10, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 _MOST_RAM_BYTES = 2**40
 _LEAST_HZ, _MOST_HZ = 10 * HZ_PER_MHZ, 9_900 * HZ_PER_MHZ  # what a clock of such a board can be
 _MOST_RAIL_W = 300.0  # no Jetson takes half of this
+_LEAST_INPUT_W = 0.3  # nor runs Linux on less: numbers below are in another unit
 _SENSOR_OFF_C = -256.0  # a sensor whose block is powered down reads this
 _LEAST_C, _MOST_C = -55.0, 150.0
 _DUMMY_TEMPERATURES = frozenset({"pmic"})  # always 50 or 100: a constant of the driver, not a reading
@@ -266,6 +267,11 @@ def _settle_rails(line: Line, rails: Sequence[tuple[str, re.Match[str]]]) -> Non
             line.problems.append(f"two rails are called {name}")
         line.rails_w[key] = int(now) * W_PER_MW
         line.rails_mean_w[key] = int(mean) * W_PER_MW
+    total = line.total_w()
+    if total is not None and total < _LEAST_INPUT_W:
+        line.problems.append(f"no board's input in mW: {total / W_PER_MW:g}")
+        line.rails_w.clear()
+        line.rails_mean_w.clear()
 
 
 def _read_engine(line: Line, text: str, at: int, rails: _Rails) -> int:
