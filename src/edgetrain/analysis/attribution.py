@@ -1,7 +1,13 @@
 """Attributes every fetch stall to its cause: blocked, pre-processing, contention for cores, or hand-over.
 
+    blocked       the fetch stood still: storage (kernel time of reads that reached the medium included), network, a lock
+    preprocess    the fetch computed, in its own thread or in helper threads
+    contention    it, the sender or the loop was ready to run and had no core, or the core was stolen by another machine
+    handover      pickling, sending, receiving, waking, and starting workers
+
 `digest` calls `attribute` with the record's columns, the rows that are training minibatches, and the stall of each;
-the four parts of each minibatch sum to its stall. This first rule splits a stall like the fetch of its own batch.
+the four parts of each minibatch sum to its stall. How the stall of a block is shared is `replay`; docs/attribution.md
+has the reasons and what it was tested against.
 """
 
 from __future__ import annotations
@@ -11,9 +17,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from edgetrain.analysis.replay import CAUSES, stall_by_cause
+from edgetrain.analysis.services import join, services
 from edgetrain.schema import Columns
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BLOCK = 64  # minibatches that share one verdict: long against a pipeline's depth, short against a training
+MOST_BLOCKS = 2048  # more than this and blocks are picked evenly; the rest take the verdict of the nearest
+LEAD = 32  # minibatches replayed before a block counts, so that it does not inherit the recorded backlog
+FEWEST_KNOWN = 0.8  # with fewer worker rows than this share of the minibatches there is no verdict
+# Under steal the kernel's account of a thread no longer adds up: in trials 45-48 % blocked read as 54-83 % with a
+# quarter of the CPU time stolen. Above this share of it there is no verdict.
+MOST_STEAL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +45,104 @@ class Attribution:
     doubts: tuple[dict[str, str], ...] = ()
 
 
-def attribute(minibatches: Columns, workers: Columns, rows: NDArray[np.int64], stall_s: Floats) -> Attribution:
-    """Split each stall by cause; without worker columns there is no verdict."""
+def attribute(
+    minibatches: Columns, workers: Columns, rows: Ints, stall_s: Floats, steal_share: float | None = None
+) -> Attribution:
+    """Split each stall by cause; without worker columns, or under high steal, there is no verdict.
+
+    `steal_share` is the share of the machine's CPU time that its host gave to others during the run, where known.
+    """
     nothing = np.zeros(len(rows))
-    if not workers or not len(rows):
+    if not workers or not len(rows) or not len(workers["batch"]):
         return Attribution(nothing, nothing, nothing, nothing, verdict=False)
+    order = _in_passes(minibatches, rows)
+    first, counted, stop = _blocks(minibatches, rows[order])
+    # Each block is laid out by itself, its lead included: a training of any length costs what its blocks cost.
+    lengths = stop - first
+    block = np.repeat(np.arange(len(first)), lengths)
+    begins = np.cumsum(lengths) - lengths
+    laid = np.arange(len(block)) - begins[block] + first[block]  # place of each laid-out row among the ordered ones
+    taken = rows[order[laid]]
+    place, known = join(minibatches, workers, taken)
+    doubts = _doubts(workers, known, steal_share)
+    line = services(minibatches, workers, taken, place, known, block)
+    counts_from = begins + counted - first
+    parts = np.maximum(stall_by_cause(line.pipeline, begins, counts_from, begins + lengths), 0.0)
+    shares = _shares(parts, line.direct_us, counts_from, begins + lengths)
+    # Blocks that were not picked take the verdict of the nearest that was.
+    edges = (counted[1:] + stop[:-1]) / 2
+    by_row = shares[np.searchsorted(edges, np.arange(len(rows)), side="right")]
+    fill = begins[_begins_pass(minibatches, rows[order])[first]]
+    by_row[laid[fill]] = _normalised(line.direct_us[fill])
+    split = np.empty_like(by_row)
+    split[order] = by_row * stall_s[order, None]
+    blocked, preprocess, contention, handover = split.T
+    return Attribution(blocked, preprocess, contention, handover, verdict=not doubts, doubts=doubts)
 
-    def key(columns: Columns, at: NDArray[np.int64] | slice) -> NDArray[np.int64]:
-        joined = (columns["loader"][at] << 56) + (columns["generation"][at] << 36) + columns["batch"][at]
-        return np.asarray(joined, np.int64)
 
-    made = key(workers, slice(None))
-    order = np.argsort(made, kind="stable")
-    place = order[np.minimum(np.searchsorted(made[order], key(minibatches, rows)), len(made) - 1)]
-    wall = np.maximum(workers["fetched_us"][place] - workers["began_us"][place], 1).astype(float)
-    cpu = np.clip(workers["cpu_us"][place] / wall, 0, 1)
-    queued = np.clip(workers["queued_us"][place] / wall, 0, 1 - cpu)
-    return Attribution(stall_s * (1 - cpu - queued), stall_s * cpu, stall_s * queued, nothing, verdict=True)
+def _in_passes(minibatches: Columns, rows: Ints) -> Ints:
+    """Return the order that puts each pass over a loader together, as the loop took its minibatches."""
+    loader, generation = minibatches["loader"][rows], minibatches["generation"][rows]
+    if len(rows) < 2 or not (np.any(loader[1:] != loader[:-1]) or np.any(generation[1:] != generation[:-1])):
+        return np.arange(len(rows))
+    return np.lexsort((minibatches["ready_us"][rows], generation, loader))
+
+
+def _blocks(minibatches: Columns, rows: Ints) -> tuple[Ints, Ints, Ints]:
+    """Cut passes into blocks: where the replay starts, where it starts to count, where it ends."""
+    starts = np.flatnonzero(_begins_pass(minibatches, rows))
+    pieces = []
+    for start, stop in zip(starts.tolist(), np.append(starts[1:], len(rows)).tolist(), strict=True):
+        begins = start + 1 if stop - start > 1 else start  # the first minibatch is the fill, split by itself
+        count = max(1, (stop - begins) // BLOCK)
+        cuts = np.linspace(begins, stop, count + 1).astype(np.int64)
+        pieces.append(np.stack([np.maximum(cuts[:-1] - LEAD, start), cuts[:-1], cuts[1:]]))
+    first, counted, stop_rows = np.concatenate(pieces, axis=1)
+    if len(first) > MOST_BLOCKS:
+        picked = np.linspace(0, len(first) - 1, MOST_BLOCKS).astype(np.int64)
+        first, counted, stop_rows = first[picked], counted[picked], stop_rows[picked]
+    return first, counted, stop_rows
+
+
+def _begins_pass(minibatches: Columns, rows: Ints) -> NDArray[np.bool_]:
+    loader, generation = minibatches["loader"][rows], minibatches["generation"][rows]
+    begins = np.ones(len(rows), bool)
+    begins[1:] = (loader[1:] != loader[:-1]) | (generation[1:] != generation[:-1])
+    return begins
+
+
+def _shares(parts: Floats, direct_us: Floats, first: Ints, stop: Ints) -> Floats:
+    """Turn parts into shares; a block without stall is split like its services, so that it still has an answer."""
+    services_us = np.stack([direct_us[start:end].sum(axis=0) for start, end in zip(first, stop, strict=True)])
+    return _normalised(np.where(parts.sum(axis=1, keepdims=True) > 0, parts, services_us))
+
+
+def _normalised(parts: Floats) -> Floats:
+    total = parts.sum(axis=1, keepdims=True)
+    even = np.full_like(parts, 1.0 / CAUSES)
+    return np.divide(parts, total, out=even, where=total > 0)
+
+
+def _doubts(workers: Columns, known: NDArray[np.bool_], steal_share: float | None) -> tuple[dict[str, str], ...]:
+    found = []
+    wall = np.maximum(workers["fetched_us"] - workers["began_us"], 0).sum()
+    stolen = np.maximum(workers["stolen_us"], 0).sum() / max(float(wall), 1.0)
+    steal = max(stolen, steal_share or 0.0)
+    if steal > MOST_STEAL:
+        found.append(
+            {
+                "kind": "steal",
+                "text": f"{steal:.0%} of the CPU time was stolen by this virtual machine's host: what made the loop wait "
+                "cannot be told; measure again when the host is quiet",
+            }
+        )
+    share = float(known.mean())
+    if share < FEWEST_KNOWN:
+        found.append(
+            {
+                "kind": "workers_unseen",
+                "text": f"only {share:.0%} of the minibatches have a record of the worker that made them: what made the "
+                "loop wait cannot be told; was a worker killed?",
+            }
+        )
+    return tuple(found)

@@ -1,5 +1,6 @@
 """What is worth knowing about a training process: versions, threads, loaders, peaks. Written as inside.json."""
 
+import errno
 import os
 import platform
 import resource
@@ -7,15 +8,20 @@ import sys
 
 OMP = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY", "OMP_PROC_BIND", "KMP_BLOCKTIME", "GOMP_SPINCOUNT")
 
+MOST_PROCESSES = 500  # of one run; loaders are numbered by thousands, so that no two processes share a number
+
 
 def claim(run):
-    """Return this process's facts file and whether it is the first of the run."""
-    first = os.path.join(run, "inside.json")
-    try:
-        os.close(os.open(first, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-        return first, True
-    except OSError:
-        return os.path.join(run, "inside-%d.json" % os.getpid()), False
+    """Return this process's facts file and which process of the run it is: 0, 1, ..."""
+    for place in range(MOST_PROCESSES):
+        path = os.path.join(run, "inside.json" if place == 0 else "inside-%d.json" % place)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            return path, place
+        except OSError as error:
+            if error.errno != errno.EEXIST:
+                break
+    return os.path.join(run, "inside-%d.json" % os.getpid()), MOST_PROCESSES
 
 
 def describe(loader, number):

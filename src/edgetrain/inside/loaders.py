@@ -13,7 +13,7 @@ from . import counters, stream, worker
 
 # Places in a row of MINIBATCHES.
 (LOADER, GENERATION, EPOCH, BATCH, PHASE, ASKED, READY, COPIED, LAUNCHED, DONE, COPYING, SENT, WORKER, SAMPLES,
- QUEUED) = range(len(stream.MINIBATCHES))  # fmt: skip
+ QUEUED, CPU) = range(len(stream.MINIBATCHES))  # fmt: skip
 UNKNOWN, TRAINING, EVALUATION = 0, 1, 2
 WAIT_WORTH_US = 100  # a shorter wait is not worth a second look at the run queue
 
@@ -69,7 +69,7 @@ class WorkerPass(Pass):
         if self.row is not None:
             self._close_row(self)
         before = iterator._send_idx
-        waited = counters.queued_ns(self._schedstat)
+        waited, worked = counters.queued_ns(self._schedstat), time.thread_time_ns()
         asked = time.monotonic_ns()
         try:
             data = original(iterator)
@@ -85,12 +85,13 @@ class WorkerPass(Pass):
                 self.sent[index] = (ready_us, tasks[index][0])
         index = iterator._rcvd_idx - 1 if self._last_index is None else self._last_index
         sent_us, made_by = self.sent.pop(index, (None, None))
-        queued_us = 0
+        queued_us, cpu_us = 0, None
         if ready - asked > WAIT_WORTH_US * 1000:
             queued_us = (counters.queued_ns(self._schedstat) - waited) // 1000
+            cpu_us = (time.thread_time_ns() - worked) // 1000
         self.row = [
             self.loader, self.generation, None, index, UNKNOWN, asked // 1000, ready_us, None, None, None, None,
-            sent_us, made_by, count(data), queued_us,
+            sent_us, made_by, count(data), queued_us, cpu_us,
         ]  # fmt: skip
         self.batches += 1
         session = self.session
@@ -104,6 +105,7 @@ class OwnPass(Pass):
 
     def __init__(self, session, loader, iterator):
         Pass.__init__(self, session, loader, 0)
+        worker.join_cgroups(session.run)  # the loop reads the dataset itself
         self._counters = session.own_counters()
         self._write = session.own_fetches(loader).add
         self._collated_ns = 0
@@ -124,7 +126,7 @@ class OwnPass(Pass):
         if self.row is not None:
             self._close_row(self)
         self._collated_ns = 0
-        asked_us, waking_us = self._counters.begin()
+        asked_us, _ = self._counters.begin()
         asked = time.monotonic_ns()
         try:
             data = original(iterator)
@@ -143,7 +145,7 @@ class OwnPass(Pass):
         )  # fmt: skip
         self.row = [
             self.loader, self.generation, None, index, UNKNOWN, asked_us, counted[0], None, None, None, None,
-            None, None, count(data), counted[4],
+            None, None, count(data), counted[4], counted[1],
         ]  # fmt: skip
         self.batches += 1
         session = self.session

@@ -95,9 +95,8 @@ class Session:
         self._cuda = None
         self._cuda_possible = bool(getattr(torch.version, "cuda", None) or getattr(torch.version, "hip", None))
         self._cuda_started = torch.cuda.is_initialized
-        self._facts_path, first = facts.claim(run)
-        # Numbers of loaders must not meet those of another process of the same run.
-        self._first_number = 0 if first else os.getpid() * 1000
+        self._facts_path, place = facts.claim(run)
+        self._first_number = place * 1000
         path = os.path.join(run, "minibatches-%d.ets" % self.pid)
         self._writer = stream.StreamWriter(path, "minibatches", stream.MINIBATCHES, {"pid": self.pid})
         self._add = self._writer.add

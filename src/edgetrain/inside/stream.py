@@ -51,6 +51,7 @@ MINIBATCHES = (
     ("worker", "plain"),  # which worker made it; None: the loop itself
     ("samples", "plain"),  # how many samples it holds
     ("queued_us", "plain"),  # run-queue wait of the loop's thread between asked and ready
+    ("cpu_us", "plain"),  # CPU time of the loop's thread between them; None: too short a wait to look
 )
 
 WORKERS = (

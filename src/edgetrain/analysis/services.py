@@ -1,0 +1,216 @@
+"""Turns what was recorded of each fetch into service times by cause: dispatch, fetch, shipping, receiving.
+
+    wall of a fetch = thread CPU + run-queue wait + stolen + rest
+
+The rest is blocking, after two corrections: where helper threads computed (or waited for a core) while the fetching
+thread stood still, their work is the cause; and kernel time of a fetch that read from the medium is storage, not
+pre-processing (on a fast disk most of the cost of a cold read is kernel time).
+
+A worker that computes in pure Python holds its interpreter's lock, and its sender and the loop's unpickling wait for
+it: such waiting is charged to what the worker was running meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgetrain.analysis.replay import CAUSES, Pipeline
+from edgetrain.schema import Columns
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+BLOCKED, PREPROCESS, CONTENTION, HANDOVER = range(CAUSES)
+# From here on a fetch is taken to be a cold one, and all its kernel time storage's; below, in proportion.
+COLD_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """A pipeline to replay, and what each minibatch's own way through it was made of."""
+
+    pipeline: Pipeline
+    direct_us: Floats  # [row, cause]: dispatch, fetch, shipping and receiving of this minibatch
+
+
+def join(minibatches: Columns, workers: Columns, rows: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return for each minibatch the row of the worker that made it, and whether there is one."""
+    made, wanted = keys(workers, slice(None)), keys(minibatches, rows)
+    order = np.argsort(made, kind="stable")
+    place = order[np.minimum(np.searchsorted(made, wanted, sorter=order), len(made) - 1)]
+    return place, made[place] == wanted
+
+
+def keys(columns: Columns, rows: Ints | slice) -> Ints:
+    """Return (loader, generation, batch) of each row as one number: 19, 16 and 28 bits."""
+    joined = (columns["loader"][rows] << 44) + (columns["generation"][rows] << 28) + columns["batch"][rows]
+    return np.asarray(joined, np.int64)
+
+
+def services(
+    minibatches: Columns, workers: Columns, rows: Ints, place: Ints, known: NDArray[np.bool_], block: Ints
+) -> Services:
+    """Return the pipeline of these minibatches, given block by block, each in the order the loop took them."""
+
+    def main(name: str) -> Floats:
+        found = minibatches.get(name)
+        return np.full(len(rows), np.nan) if found is None else _seen(found[rows])
+
+    def made(name: str) -> Floats:
+        found = workers.get(name)
+        if found is None:
+            return np.full(len(rows), np.nan)
+        return np.where(known, _seen(found[place]), np.nan)
+
+    asked, ready, sent = main("asked_us"), main("ready_us"), main("sent_us")
+    began, fetched = made("began_us"), made("fetched_us")
+    own = known & np.isnan(made("worker"))
+    fetch = _fetch(made, fetched - began)
+    # A fetch that left no record is given the mean of the others, ending when its batch came.
+    mean = fetch[known].mean(axis=0) if known.any() else np.zeros(CAUSES)
+    fetch[~known] = mean
+    fetched = np.where(known, fetched, np.minimum(ready, np.fmax(asked, ready)))
+    began = np.where(known, began, fetched - mean.sum())
+    sent = np.where(np.isnan(sent), began, sent)
+    worker = np.where(known, made("worker"), main("worker"))
+    previous = _previous(block, worker, began)
+    free = np.where(previous >= 0, fetched[previous], -np.inf)
+    following = _following(previous)
+
+    available = np.where(np.isnan(made("pickled_us")), fetched, made("pickled_us"))
+    available = np.clip(available, fetched, np.fmax(fetched, ready))
+    held = _holding(fetch, following)  # what the same worker ran next, as shares of its time: it had the lock then
+    ship = _ship(made, available - fetched, held, _overlap(began, fetched, following, fetched, available))
+    receive_us = np.maximum(ready - np.fmax(asked, available), 0.0)
+    since = np.fmax(asked, available)
+    receive = _receive(main, made, receive_us, held, _overlap(began, fetched, following, since, ready))
+    dispatch = np.zeros_like(fetch)
+    waited = np.where(own, 0.0, np.maximum(began - np.fmax(sent, free), 0.0))
+    dispatch[:, CONTENTION] = np.fmin(np.nan_to_num(made("waking_us")), waited)
+    dispatch[:, HANDOVER] = waited - dispatch[:, CONTENTION]
+    # The loop's own fetch is followed by whatever it did before the batch was in hand (pinning).
+    receive[own] = 0.0
+    receive[own, HANDOVER] = np.maximum((ready - asked) - (fetched - began), 0.0)[own]
+    ship[own] = 0.0
+    pipeline = Pipeline(
+        asked_us=asked,
+        ready_us=ready,
+        done_us=_done(asked, ready, main("done_us"), main("launched_us")),
+        sent_us=sent,
+        free_us=np.where(np.isfinite(free), free, sent),
+        previous=previous,
+        sender=_sender(sent, ready, block),
+        own=own,
+        dispatch_us=dispatch,
+        fetch_us=fetch,
+        ship_us=ship,
+        receive_us=receive,
+    )
+    return Services(pipeline, dispatch + fetch + ship + receive)
+
+
+def _seen(values: NDArray[np.int64]) -> Floats:
+    return np.where(values >= 0, values, np.nan).astype(float)
+
+
+def _fetch(made: Callable[[str], Floats], wall: Floats) -> Floats:
+    """Split the wall time of each fetch by cause."""
+    split = np.zeros((len(wall), CAUSES))
+    wall = np.maximum(np.nan_to_num(wall), 0.0)
+    cpu = np.minimum(np.nan_to_num(made("cpu_us")), wall)
+    queued = np.minimum(np.nan_to_num(made("queued_us")), wall - cpu)
+    stolen = np.minimum(np.nan_to_num(made("stolen_us")), wall - cpu - queued)
+    rest = wall - cpu - queued - stolen
+    helpers = np.nan_to_num(made("helpers_us"))
+    helpers_queued = np.nan_to_num(made("helpers_queued_us"))
+    scale = np.minimum(1.0, rest / np.maximum(helpers + helpers_queued, 1e-9))
+    helped, helpers_waited = helpers * scale, helpers_queued * scale
+    cold = np.clip(np.nan_to_num(made("read_bytes")) / COLD_BYTES, 0.0, 1.0)
+    kernel = np.minimum(np.nan_to_num(made("system_us")), cpu) * cold
+    split[:, BLOCKED] = rest - helped - helpers_waited + kernel
+    split[:, PREPROCESS] = cpu - kernel + helped
+    split[:, CONTENTION] = queued + stolen + helpers_waited
+    return split
+
+
+def _holding(fetch: Floats, following: Ints) -> Floats:
+    """Return, of the fetch that followed on the same worker, the shares that held its interpreter's lock."""
+    total = np.maximum(fetch.sum(axis=1), 1e-9)
+    shares = fetch / total[:, None]
+    shares[:, BLOCKED] = 0.0  # asleep, it had let go of the lock
+    held = np.where((following >= 0)[:, None], shares[following], 0.0)
+    return held
+
+
+def _overlap(began: Floats, fetched: Floats, following: Ints, start: Floats, stop: Floats) -> Floats:
+    """Return how much of [start, stop] the worker spent in the fetch that followed, µs."""
+    begins, ends = began[following], fetched[following]
+    inside = np.minimum(stop, ends) - np.maximum(start, begins)
+    return np.where(following >= 0, np.maximum(inside, 0.0), 0.0)
+
+
+def _ship(made: Callable[[str], Floats], wall: Floats, held: Floats, overlap: Floats) -> Floats:
+    """Split the time from fetched to on its way: the sender's own CPU, its run-queue wait, waiting for the lock."""
+    split = np.zeros((len(wall), CAUSES))
+    cpu = np.minimum(np.nan_to_num(made("feeder_cpu_us")), wall)
+    queued = np.minimum(np.nan_to_num(made("feeder_queued_us")), wall - cpu)
+    split[:, CONTENTION] = queued
+    split[:, HANDOVER] = wall - queued
+    return _charge_lock(split, np.minimum(wall - cpu - queued, overlap), held)
+
+
+def _receive(
+    main: Callable[[str], Floats], made: Callable[[str], Floats], wall: Floats, held: Floats, overlap: Floats
+) -> Floats:
+    """Split the time the loop took to get what was on its way."""
+    split = np.zeros((len(wall), CAUSES))
+    queued = np.minimum(np.nan_to_num(main("queued_us")), wall)
+    # The loop's CPU time of the whole wait: nearly all of it is spent on receiving.
+    busy = np.minimum(np.nan_to_num(main("cpu_us")) + np.nan_to_num(made("feeder_cpu_us")), wall - queued)
+    split[:, CONTENTION] = queued
+    split[:, HANDOVER] = wall - queued
+    return _charge_lock(split, np.minimum(wall - queued - busy, overlap), held)
+
+
+def _charge_lock(split: Floats, waited: Floats, held: Floats) -> Floats:
+    charged = waited[:, None] * held
+    split[:, HANDOVER] -= charged.sum(axis=1)
+    return split + charged
+
+
+def _previous(block: Ints, worker: Floats, began: Floats) -> Ints:
+    """Return the row that the same worker made before this one in the same block, or -1."""
+    worker = np.nan_to_num(worker, nan=-1.0)
+    order = np.lexsort((began, worker, block))
+    previous = np.full(len(order), -1, np.int64)
+    here, before = order[1:], order[:-1]
+    # A worker's fetches reach the loop in order; anything else is a record mixed up by a crash.
+    same = (block[here] == block[before]) & (worker[here] == worker[before]) & (before < here)
+    previous[here[same]] = before[same]
+    return previous
+
+
+def _following(previous: Ints) -> Ints:
+    following = np.full(len(previous), -1, np.int64)
+    has = previous >= 0
+    following[previous[has]] = np.flatnonzero(has)
+    return following
+
+
+def _sender(sent: Floats, ready: Floats, block: Ints) -> Ints:
+    """Return the row at whose delivery this one's index was sent, or -1 where that lies before its block."""
+    # Blocks overlap in time; a step between them larger than all of it makes one search do for all.
+    apart = np.nanmax(ready) - np.nanmin(np.fmin(ready, sent)) + 1.0
+    found = np.searchsorted(ready + block * apart, sent + block * apart, side="right") - 1
+    found = np.minimum(found, np.arange(len(sent)) - 1)
+    inside = (found >= 0) & (block[np.maximum(found, 0)] == block)
+    return np.where(inside, found, -1)
+
+
+def _done(asked: Floats, ready: Floats, done: Floats, launched: Floats) -> Floats:
+    following = np.append(asked[1:], ready[-1:])
+    known = np.where(np.isnan(done), launched, done)
+    return np.fmax(np.where(np.isnan(known), np.fmax(following, ready), known), ready)
