@@ -4,7 +4,7 @@ The half that touches hardware and the half that reasons meet only here and in t
 """
 
 from edgetrain.schema.device import DeviceSpec, PowerMode
-from edgetrain.schema.experiment import Experiment, Loading, Workload
+from edgetrain.schema.experiment import Experiment, Loading, Workload, read_experiment
 from edgetrain.schema.measure import Measure, ModeMeasurement
 from edgetrain.schema.origin import Origin, weakest
 from edgetrain.schema.run import SCHEMA, Columns, Run
@@ -21,5 +21,6 @@ __all__ = [
     "PowerMode",
     "Run",
     "Workload",
+    "read_experiment",
     "weakest",
 ]

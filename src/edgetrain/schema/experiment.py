@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from edgetrain.schema.device import PowerMode
@@ -16,7 +16,7 @@ class Workload:
     network: str  # a catalogued name, or module:function
     dataset: str | None = None  # folder; None: a generated one of the right shape
     dataset_scale: float = 1.0
-    batch_size: int = 16
+    batch_size: int = 16  # 0: what your own workload says, else 16
     learning_rate: float = 0.01
     momentum: float = 0.9
     optimizer: str = "sgd"
@@ -56,3 +56,21 @@ class Experiment:
     factors: Mapping[str, Any] = field(default_factory=dict)
     repeat: int = 0
     position: int | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return it as plain values; `read_experiment` undoes this."""
+        return asdict(self)
+
+
+def read_experiment(document: Mapping[str, Any]) -> Experiment:
+    """Read an experiment back; keys of a later version are left out."""
+
+    def known(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if name in kind.__dataclass_fields__}
+
+    values = known(Experiment, document)
+    values["workload"] = Workload(**known(Workload, document["workload"]))
+    values["loading"] = Loading(**known(Loading, document.get("loading") or {}))
+    if values.get("power_mode") is not None:
+        values["power_mode"] = PowerMode(**known(PowerMode, values["power_mode"]))
+    return Experiment(**values)
