@@ -112,9 +112,9 @@ def _may_write(path: str) -> bool:
 
 def _has_capability(bit: int) -> bool:
     try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        with open("/proc/self/status", "rb") as file:
             for line in file:
-                if line.startswith("CapEff:"):
+                if line.startswith(b"CapEff:"):
                     return bool(int(line.split()[1], 16) >> bit & 1)
     except (OSError, ValueError, IndexError):
         pass
