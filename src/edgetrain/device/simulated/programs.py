@@ -155,8 +155,8 @@ def tegrastats(root: str, arguments: Sequence[str]) -> int:
         megabytes = shape.ram_kb // 1024
         print(
             f"{stamp}RAM {megabytes // 5}/{megabytes}MB (lfb 5x4MB) SWAP 0/{megabytes // 2}MB (cached 0MB) "
-            f"CPU [{cores}] EMC_FREQ 1%@{(mode.emc_hz or 0) // 1_000_000} GR3D_FREQ 0%@{(mode.gpu_hz or 0) // 1_000_000} "
-            f"CPU@{device.world.temp_c():.1f}C {power}",
+            f"CPU [{cores}] EMC_FREQ 1%@{(mode.emc_hz or 0) // 1_000_000} "
+            f"GR3D_FREQ 0%@{(mode.gpu_hz or 0) // 1_000_000} CPU@{device.world.temp_c():.1f}C {power}",
             flush=True,
         )
         if count < 0 or lines < count:
