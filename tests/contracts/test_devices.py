@@ -18,7 +18,7 @@ from tests.device import host_tree
 
 BOARDS = ("orin-agx", "orin-nano", "xavier-agx", "xavier-nx", "nano")
 SIMULATED = hasattr(importlib.import_module("edgetrain.device.simulated"), "open_simulated")
-UNITS = ("_share", "_w", "_j", "_c", "_hz", "_bytes", "_s", "_v", "_a", "_pm", "_length", "_count", "_cores")
+UNITS = ("_share", "_pct", "_w", "_j", "_c", "_hz", "_bytes", "_s", "_v", "_a", "_pm", "_length", "_count", "_cores")
 COUNTS = ("_reads", "_writes", "_alarm", "_alarms", "_mask", "_events", "_files", "_state", "_throttled")
 SCOPES = {"module", "board", "gpu", "cpu package"}
 
