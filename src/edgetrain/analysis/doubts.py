@@ -26,6 +26,7 @@ def collect(run: Run, further: Iterable[Mapping[str, str]] = ()) -> list[dict[st
         found.append(_doubt(str(state), str(manifest.get("reason") or f"the run was {state}")))
     found += [_doubt("lost", text) for text in run.lost]
     inside = manifest.get("inside") or {}
+    found += _missing_rows(run, inside)
     found += [_doubt("inside", str(problem)) for problem in inside.get("problems") or ()]
     found += [_doubt(str(event.get("cause", "doubt")), str(event.get("text"))) for event in _events(run, "doubt")]
     found += _counted(run, "bad_file", "files could not be decoded and were replaced")
@@ -43,6 +44,15 @@ def collect(run: Run, further: Iterable[Mapping[str, str]] = ()) -> list[dict[st
 
 def _doubt(kind: str, text: str) -> dict[str, str]:
     return {"kind": kind, "text": text}
+
+
+def _missing_rows(run: Run, inside: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Compare the rows read back with how many the loop counted: a tail cut between two frames leaves no trace."""
+    counted = (inside.get("main_thread_cost") or {}).get("minibatches")
+    read = len(run.minibatches["asked_us"]) if run.minibatches else 0
+    if counted is None or read >= counted:
+        return []
+    return [_doubt("lost", f"{counted - read} of {counted} minibatches that the loop counted are not in the record")]
 
 
 def _events(run: Run, kind: str) -> list[Mapping[str, Any]]:

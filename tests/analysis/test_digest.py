@@ -1,0 +1,92 @@
+"""A run summed up keeps the laws: parts add up, causes sum to the stall, what was not measured is null."""
+
+import math
+
+import pytest
+
+from edgetrain.analysis import digest
+from edgetrain.store import Store
+
+PARTS = ("fetch_stall_s", "copy_s", "compute_s", "overhead_s")
+
+
+@pytest.fixture
+def document(record):
+    return lambda **settings: digest(Store(record.store).open(record(**settings))).document()
+
+
+def test_the_document_holds_what_it_promises(document):
+    found = document()
+    for key in (
+        "schema",
+        "run",
+        "origin",
+        "workload",
+        "device",
+        "overhead_pct",
+        "doubts",
+        "minibatch",
+        "power_w",
+        "steady",
+    ):
+        assert key in found
+    assert set(found["minibatch"]) == {"median_ms", "mean_ms", "p95_ms", "p99_ms"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_parts_of_every_epoch_add_up_to_its_time(document, seed):
+    for epoch in document(seed=seed)["epochs"]:
+        assert sum(epoch[part] for part in PARTS) == pytest.approx(epoch["e2e_s"])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_causes_sum_to_the_stall(document, seed):
+    for epoch in document(seed=seed)["epochs"]:
+        assert sum(epoch["stall_by"].values()) == pytest.approx(epoch["fetch_stall_s"])
+        assert min(epoch["stall_by"].values()) >= 0
+
+
+def test_bytes_read_are_counted_epoch_by_epoch(document):
+    cold, warm = document(minibatches=40)["epochs"]
+    assert (cold["read_bytes"], warm["read_bytes"]) == (40 * 1_900_000, 0)
+
+
+def test_energy_is_power_times_time_within_its_own_error(document):
+    for epoch in document(power_w=20.0)["epochs"]:
+        assert epoch["energy_j"] == pytest.approx(20 * epoch["e2e_s"], abs=epoch["energy_pm_j"] + 0.2)
+
+
+def test_without_a_sensor_energy_is_null_with_the_reason(document):
+    found = document(power_w=None)
+    assert found["epochs"][0]["energy_j"] is None
+    assert found["energy_by"] is None
+    assert "sensor" in found["energy_reason"]
+
+
+def test_energy_is_not_split_where_stalls_are_shorter_than_the_sensor_can_tell(document):
+    found = document(baseload={"from_us": 999_600_000, "to_us": 1_000_000_000})
+    assert found["energy_by"] is None
+    assert "refreshes" in found["energy_by_reason"]
+
+
+def test_long_stalls_split_the_energy_into_parts_that_sum_to_the_whole(document):
+    window = {"from_us": 999_600_000, "to_us": 1_000_000_000}
+    found = document(stall_us=2_000_000, compute_us=2_000_000, minibatches=10, epochs=1, baseload=window)
+    split = found["energy_by"]
+    whole = split["stall_j"] + split["compute_j"] + split["baseload_j"]
+    assert whole == pytest.approx(found["epochs"][0]["energy_j"], abs=split["pm_j"] + 0.1)
+
+
+def test_a_run_that_never_ended_says_so(document):
+    assert "unfinished" in [doubt["kind"] for doubt in document(state="running")["doubts"]]
+
+
+def test_an_empty_record_is_summed_up_as_nothing(document):
+    found = document(epochs=0)
+    assert found["epochs"] == []
+    assert found["minibatch"]["median_ms"] is None
+
+
+def test_the_tools_own_cost_is_reported(document):
+    cost = document()["overhead_pct"]
+    assert cost is not None and math.isfinite(cost) and 0 < cost < 5
