@@ -36,8 +36,8 @@ def run(count: int = FULL, seed: int = 0) -> str:
             shutil.rmtree(hurt)
     middle = sorted(lost_rows)[len(lost_rows) // 2]
     return (
-        f"{count} truncations and garblings of stream tails (seed {seed}): every record opened, its parts added up, and "
-        f"what was lost was named; rows lost: median {middle}, most {max(lost_rows)} of {complete}."
+        f"{count} truncations and garblings of stream tails (seed {seed}): every record opened, its parts added up, "
+        f"and what was lost was named; rows lost: median {middle}, most {max(lost_rows)} of {complete}."
     )
 
 
