@@ -72,6 +72,9 @@ class Board(Protocol):
     def order(self, wanted: State, now: State) -> list[Write]:
         """Return the writes from one state to another, in a safe order."""
 
+    def current_mode(self) -> PowerMode:
+        """Return the mode that the caps now in force come to."""
+
     def active_stock(self) -> int | None: ...
 
     def switch_stock(self, identity: int) -> None:
@@ -92,6 +95,20 @@ class Control:
     def plan(self, setting: Setting) -> list[Write]:
         """Return every write that setting would take now, without doing one."""
         return self._board.order(self._board.desired(setting), self._board.state())
+
+    def plan_restore(self) -> list[Write]:
+        """Return every write that `restore` would take now."""
+        entry = self._own_entry()
+        return self._board.order(entry.values, self._board.state()) if entry else []
+
+    def read(self) -> str:
+        """Return the mode in force, as the board's files say it."""
+        return str(self._board.current_mode())
+
+    def closed(self, setting: Setting) -> list[str]:
+        """Return the files that setting would write and this user may not."""
+        paths = [write.path for write in self.plan(setting)]
+        return [path for path in paths if self._tree.exists(path) and not self._tree.writable(path)]
 
     def hold(self, setting: Setting) -> contextlib.AbstractContextManager[Control]:
         """Hold a setting for a while; the board is as before afterwards, also when the inside raises."""
@@ -287,11 +304,7 @@ class Control:
         return entry
 
     def _may_write(self, setting: Setting) -> None:
-        closed = [
-            write.path
-            for write in self.plan(setting)
-            if self._tree.exists(write.path) and not self._tree.writable(write.path)
-        ]
+        closed = self.closed(setting)
         if closed:
             raise NeedsRoot(
                 f"setting the mode writes {len(closed)} files that only root may write, {closed[0]} first; "

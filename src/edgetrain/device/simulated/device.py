@@ -143,9 +143,12 @@ def open_simulated(
     """Return a simulated board by name: orin-agx, orin-nano, xavier-agx, xavier-nx or nano.
 
     Its folder is built at first use and kept, so that modes set in one command are there in the next. A name may carry
-    its folder, `orin-agx@/some/folder`; EDGETRAIN_SIM_HOME names where all of them lie.
+    its folder, `orin-agx@/some/folder`, and its pace, `orin-agx+live` for time as it passes here. EDGETRAIN_SIM_HOME
+    names where all of them lie.
     """
     name, _, place = name.partition("@")
+    name, _, pace = name.partition("+")
+    real_time = real_time or pace == "live"
     if name not in SIMULATED:
         raise UsageError(f"there is no simulated board {name!r}; there are {', '.join(SIMULATED)}")
     root = root or (Path(place) if place else default_home() / name)
