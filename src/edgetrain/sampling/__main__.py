@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import os
 import sys
 from pathlib import Path
@@ -44,7 +45,9 @@ def main(argv: list[str] | None = None) -> int:
     dear: list[Probe] = []
     if options.dataset:
         dear.append(ResidencyProbe(options.dataset, options.exact, options.seed))
-    Sampler(run, fast, dear, vigil).run()
+    sampler = Sampler(run, fast, dear, vigil)
+    gc.freeze()  # what is built by now stays: no collection need look at it again
+    sampler.run()
     return 0
 
 

@@ -54,6 +54,7 @@ class Inventory:
 
     paths: list[str]
     _ends: list[int] | None = field(default=None, repr=False)  # running sum of pages
+    _odd_pages: int | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, where: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Inventory:
@@ -67,13 +68,16 @@ class Inventory:
         """Return whether sizes are unknown, and so many that looking them up would cost more than the estimate."""
         return self._ends is None and len(self.paths) > CHEAP_TO_MEASURE
 
-    def odd_ones(self) -> list[str]:
-        """Return files whose ending is rare here: where a giant (an archive, a table) hides among pictures."""
-        kinds: dict[str, list[str]] = {}
-        for path in self.paths:
-            kinds.setdefault(path.rpartition(".")[2], []).append(path)
-        most = RARE_SHARE * len(self.paths)
-        return [path for paths in kinds.values() if len(paths) <= most for path in paths]
+    def odd_pages(self) -> int:
+        """Return the largest size among rare endings: where a giant (an archive, a table) hides among pictures."""
+        if self._odd_pages is None:
+            kinds: dict[str, list[str]] = {}
+            for path in self.paths:
+                kinds.setdefault(path.rpartition(".")[2], []).append(path)
+            most = RARE_SHARE * len(self.paths)
+            odd = (path for paths in kinds.values() if len(paths) <= most for path in paths)
+            self._odd_pages = max((_pages(_size(path)) for path in odd), default=0)
+        return self._odd_pages
 
     def ends(self) -> list[int]:
         """Return the running sum of the files' pages, in their order."""
@@ -131,8 +135,7 @@ def _by_files(inventory: Inventory, sample: int, draws: random.Random, counter: 
     if len(pairs) < 2 or not seen.pages:
         return seen.result(None, None)
     mean_pages = seen.pages / len(pairs)
-    odd_pages = (_pages(_size(path)) for path in inventory.odd_ones())
-    if max((*odd_pages, *(pages for _, pages in pairs))) > UNEVEN * mean_pages:
+    if max(inventory.odd_pages(), *(pages for _, pages in pairs)) > UNEVEN * mean_pages:
         return None
     ratio = seen.cached / seen.pages
     residuals = [(cached - ratio * pages) / mean_pages for cached, pages in pairs]
