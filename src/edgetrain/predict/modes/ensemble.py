@@ -7,6 +7,9 @@ profiled modes leave open, without a straight-line approximation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from edgetrain.predict.base import Array
@@ -18,6 +21,15 @@ _TRUST = 8.0  # rows that the prior's word on the scatter is worth against the r
 _SCALE_LIMITS = (0.7, 4.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The most probable coefficients under one prior, and how well that prior foretold the rows."""
+
+    best: Array
+    prior: Gaussian  # its mean put at the height of the data
+    log_evidence: float
+
+
 def best_fit(
     curve: Curve,
     target: Array,
@@ -27,18 +39,33 @@ def best_fit(
     rng: np.random.Generator,
     iterations: int = 40,
     narrow: float = 1.0,
-) -> tuple[Array, Array]:
-    """Return the most probable coefficients and the prior's mean put at the height of the data."""
+) -> Peak:
+    """Find the most probable coefficients from many starts."""
     starts = prior.mean + draw(prior, terms, rng, STARTS) * (narrow * np.linspace(0, 1.2, STARTS))[:, None]
     # The common scale is free: put each start at the height of the data.
     offset = np.median(target - curve(starts, False)[0], axis=1)
     starts[:, :terms] += offset[:, None]
-    mean = prior.mean[None].copy()
-    mean[:, :terms] += offset[0]
+    mean = prior.mean.copy()
+    mean[:terms] += offset[0]
     precision = np.linalg.inv(prior.covariance)
-    found, objective = fit_map(curve, target[None], noise[None], starts, mean, precision, iterations)
-    order = np.argsort(objective)
-    return found[order[0]], mean
+    found, objective = fit_map(curve, target[None], noise[None], starts, mean[None], precision, iterations)
+    first = int(np.argmin(objective))
+    best = found[first]
+    value, slope = curve(best[None], True)
+    assert slope is not None
+    # Laplace: height of the peak times its width relative to the prior's.
+    weight = np.sqrt((DOF + 1) / (DOF + ((value[0] - target) / noise) ** 2)) / noise
+    curvature = (slope[0] * weight[:, None]).T @ (slope[0] * weight[:, None]) @ prior.covariance
+    log_width = np.linalg.slogdet(np.eye(len(best)) + curvature)[1]
+    return Peak(best, Gaussian(mean, prior.covariance), -float(objective[first]) - 0.5 * float(log_width))
+
+
+def best_fits(
+    curve: Curve, target: Array, noise: Array, priors: Sequence[Gaussian], terms: int, rng: np.random.Generator
+) -> list[Peak]:
+    """Find the peak under each prior, best foretold first."""
+    peaks = [best_fit(curve, target, noise, prior, terms, rng) for prior in priors]
+    return sorted(peaks, key=lambda peak: -peak.log_evidence)
 
 
 def scatter_scale(residual: Array, noise: Array) -> float:
@@ -50,23 +77,22 @@ def scatter_scale(residual: Array, noise: Array) -> float:
 
 
 def spread(
-    curve: Curve,
-    target: Array,
-    noise: Array,
-    prior: Gaussian,
-    terms: int,
-    best: Array,
-    mean: Array,
-    rng: np.random.Generator,
-    members: int,
+    curve: Curve, target: Array, noise: Array, peaks: Sequence[Peak], terms: int, rng: np.random.Generator, members: int
 ) -> Array:
-    """Return the members: the best fit of as many disturbed problems."""
-    disturbed = mean + draw(prior, terms, rng, members)
-    targets = target + noise * rng.standard_normal((members, len(target)))
-    start = np.repeat(best[None], members, axis=0)
-    precision = np.linalg.inv(prior.covariance)
-    out, _ = fit_map(curve, targets, noise[None], start, disturbed, precision, 15)
-    return out
+    """Return the members: best fits of as many disturbed problems, each prior by how well it foretold the rows."""
+    weight = np.exp([peak.log_evidence - peaks[0].log_evidence for peak in peaks])
+    share = np.floor(weight / weight.sum() * members).astype(int)
+    share[0] += members - share.sum()
+    out = []
+    for peak, count in zip(peaks, share.tolist(), strict=True):
+        if not count:
+            continue
+        disturbed = peak.prior.mean + draw(peak.prior, terms, rng, count)
+        targets = target + noise * rng.standard_normal((count, len(target)))
+        start = np.repeat(peak.best[None], count, axis=0)
+        precision = np.linalg.inv(peak.prior.covariance)
+        out.append(fit_map(curve, targets, noise[None], start, disturbed, precision, 15)[0])
+    return np.concatenate(out)
 
 
 def draw(prior: Gaussian, terms: int, rng: np.random.Generator, count: int) -> Array:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from edgetrain.errors import PredictError
 from edgetrain.predict.base import Array, ModeTable, Predictions
 from edgetrain.predict.modes import noise as scatter
-from edgetrain.predict.modes.ensemble import best_fit, scatter_scale, spread
+from edgetrain.predict.modes.ensemble import best_fit, best_fits, scatter_scale, spread
 from edgetrain.predict.modes.physics import (
     POWER_TERMS,
     TIME_TERMS,
@@ -21,7 +21,7 @@ from edgetrain.predict.modes.physics import (
     log_power,
     log_time,
 )
-from edgetrain.predict.modes.prior import GENERIC, Gaussian, Prior
+from edgetrain.predict.modes.prior import GENERIC, Prior
 from edgetrain.predict.modes.residual import Kernel, Residual
 from edgetrain.predict.modes.solver import DOF, fit_map
 
@@ -129,41 +129,42 @@ def fit_modes(
     base_t, base_p = prior.scatter()
     log_t, log_p = np.log(profiled.time_s), np.log(profiled.power_w)
 
-    # Time: the scatter of a row depends on what rules its mode, which the first fit tells.
-    before = prior.time()
-    share = scatter.shares(before.mean[None], f)
-    best, mean = best_fit(
-        lambda a, d: log_time(a, f, d), log_t, base_t * scatter.time_factor(share), before, TIME_TERMS, rng
-    )
-    share = scatter.shares(best[None], f)
+    def time_curve(theta: Array, slopes: bool) -> tuple[Array, Array | None]:
+        return log_time(theta, f, slopes)
+
+    # The scatter of a row depends on what rules its mode, which a first fit tells.
+    priors = prior.times()
+    share = scatter.shares(priors[0].mean[None], f)
+    first = best_fit(time_curve, log_t, base_t * scatter.time_factor(share), priors[0], TIME_TERMS, rng)
+    share = scatter.shares(first.best[None], f)
     noise_t = base_t * scatter.time_factor(share)
-    best, mean = best_fit(lambda a, d: log_time(a, f, d), log_t, noise_t, before, TIME_TERMS, rng)
-    scale_t = scatter_scale(log_t - log_time(best[None], f)[0][0], noise_t)
+    peaks = best_fits(time_curve, log_t, noise_t, priors, TIME_TERMS, rng)
+    scale_t = scatter_scale(log_t - time_curve(peaks[0].best[None], False)[0][0], noise_t)
     noise_t = noise_t * scale_t
-    time = spread(lambda a, d: log_time(a, f, d), log_t, noise_t, before, TIME_TERMS, best, mean, rng, members)
+    time = spread(time_curve, log_t, noise_t, peaks, TIME_TERMS, rng, members)
     time_mean, log_mean = None, log_t
     if profiled.time_mean_s is not None:
         log_mean = np.log(profiled.time_mean_s)
         target = log_mean + noise_t * rng.standard_normal((members, len(log_t)))
-        time_mean, _ = fit_map(
-            lambda a, d: log_time(a, f, d), target, noise_t[None], time, time, np.diag(1.0 / np.square(MEAN_WIDTH)), 15
-        )
+        near = np.diag(1.0 / np.square(MEAN_WIDTH))
+        time_mean, _ = fit_map(time_curve, target, noise_t[None], time, time, near, 15)
 
     # Power depends on time: the measured mean where there is one, because power is an average over time too.
     paced_by = time if time_mean is None else time_mean
     tau = log_mean[None] - log_time(paced_by, TOP)[0].mean()
     busy = np.minimum(log_accelerator(paced_by, f).mean(axis=0, keepdims=True) - log_mean, 0.0)
-    noise_p = base_p * scatter.power_factor(share)
-    before = prior.power()
-    best, mean = best_fit(lambda a, d: log_power(a, f, tau, busy, d), log_p, noise_p, before, POWER_TERMS, rng)
-    scale_p = scatter_scale(log_p - log_power(best[None], f, tau, busy)[0][0], noise_p)
-    noise_p = noise_p * scale_p
-    power = spread(
-        lambda a, d: log_power(a, f, tau, busy, d), log_p, noise_p, before, POWER_TERMS, best, mean, rng, members
-    )
 
-    left_t = log_t - log_time(time, f)[0].mean(axis=0)
-    left_p = log_p - log_power(power, f, tau, busy)[0].mean(axis=0)
+    def power_curve(phi: Array, slopes: bool) -> tuple[Array, Array | None]:
+        return log_power(phi, f, tau, busy, slopes)
+
+    noise_p = base_p * scatter.power_factor(share)
+    peaks = best_fits(power_curve, log_p, noise_p, prior.powers(), POWER_TERMS, rng)
+    scale_p = scatter_scale(log_p - power_curve(peaks[0].best[None], False)[0][0], noise_p)
+    noise_p = noise_p * scale_p
+    power = spread(power_curve, log_p, noise_p, peaks, POWER_TERMS, rng, members)
+
+    left_t = log_t - time_curve(time, False)[0].mean(axis=0)
+    left_p = log_p - power_curve(power, False)[0].mean(axis=0)
     return Fitted(
         reference=reference,
         time=time,

@@ -98,8 +98,8 @@ def _full_fit(
     curve: Curve, target: Array, noise: Array, guess: Gaussian, terms: int, rng: np.random.Generator
 ) -> tuple[Array, Gaussian]:
     wide = Gaussian(guess.mean, guess.covariance * _WIDER**2)
-    best, _ = best_fit(curve, target, noise, wide, terms, rng, iterations=80, narrow=1.0 / _WIDER)
-    return best, wide
+    peak = best_fit(curve, target, noise, wide, terms, rng, iterations=80, narrow=1.0 / _WIDER)
+    return peak.best, wide
 
 
 def _spread(curve: Curve, best: Array, noise: Array, prior: Gaussian, terms: int) -> Array:

@@ -28,8 +28,10 @@ _TIME_WIDTH = [0.8, 0.9, 1.2, 1.2, 1.2] + [0.6] * 3 + [0.08, 0.08, 0.12, 0.2, 0.
 _POWER_GUESS = [-1.5, -3.2, -3.2, -2.6, -2.6, -2.0, -1.5, -2.8, -4.5, 1.5, 0.7, 2.3, 2.0, 2.0, 2.5, 2.0, 2.0, 2.0, 2.0]
 _POWER_WIDTH = [0.6, 0.8, 0.8, 0.8, 1.0, 1.0, 1.0, 0.9, 1.2, 0.8, 0.3, 0.6, 0.6, 0.8, 1.2, 2.0, 2.0, 2.0, 2.0]
 SCALE_WIDTH = 3.0  # of the log of all times (or powers) together: any network, any unit
-_MEAN_WEIGHT = 0.5  # the generic guess counts as this many networks in the mean
-_SPREAD_WEIGHT = 3.0  # and as this many in the covariance
+_MEAN_WEIGHT = 1.5  # the generic guess counts as this many networks in the mean
+_SPREAD_WEIGHT = 2.0  # and as this many in the covariance
+_BOARD_MEAN_WEIGHT = 0.3  # for one board's networks, all boards' together count as this many
+_BOARD_SPREAD_WEIGHT = 1.0
 _EM_STEPS = 20
 
 
@@ -61,6 +63,26 @@ class Gaussian:
 
 
 @dataclass(frozen=True, slots=True)
+class Quantity:
+    """Time or power: what its coefficients are and what we guess of them before anything is known."""
+
+    name: str
+    terms: int
+    guess: list[float]
+    width: list[float]
+
+    def freed(self, gaussian: Gaussian) -> Gaussian:
+        """Return the Gaussian with the common scale of the terms left open."""
+        shift = np.zeros(len(gaussian.mean))
+        shift[: self.terms] = SCALE_WIDTH
+        return Gaussian(gaussian.mean, gaussian.covariance + np.outer(shift, shift))
+
+
+TIME = Quantity("time", TIME_TERMS, _TIME_GUESS, _TIME_WIDTH)
+POWER = Quantity("power", POWER_TERMS, _POWER_GUESS, _POWER_WIDTH)
+
+
+@dataclass(frozen=True, slots=True)
 class Prior:
     """Entries, and the Gaussians they make."""
 
@@ -88,14 +110,31 @@ class Prior:
         return replace(self, entries=entries)
 
     def time(self) -> Gaussian:
-        """Return what the entries say of a network's time."""
-        rows = [(e.time, e.time_spread, e.weight) for e in self.entries]
-        return _population(rows, _TIME_GUESS, _TIME_WIDTH, TIME_TERMS)
+        """Return what all the entries together say of a network's time."""
+        return self._about(TIME)[0]
 
     def power(self) -> Gaussian:
-        """Return what the entries say of a network's power."""
-        rows = [(e.power, e.power_spread, e.weight) for e in self.entries]
-        return _population(rows, _POWER_GUESS, _POWER_WIDTH, POWER_TERMS)
+        """Return what all the entries together say of a network's power."""
+        return self._about(POWER)[0]
+
+    def times(self) -> list[Gaussian]:
+        """Return what each kind of board says of a network's time, the whole population first."""
+        return self._about(TIME)
+
+    def powers(self) -> list[Gaussian]:
+        """Return the same for power: the static part belongs to the board more than to the network."""
+        return self._about(POWER)
+
+    def _about(self, quantity: Quantity) -> list[Gaussian]:
+        generic = Gaussian(np.array(quantity.guess, dtype=float), np.diag(np.square(quantity.width)))
+        whole = _population(self.entries, quantity, generic, _MEAN_WEIGHT, _SPREAD_WEIGHT)
+        found = [whole]
+        boards = list(dict.fromkeys(e.board for e in self.entries))
+        if len(boards) > 1:
+            for board in boards:
+                own = [e for e in self.entries if e.board == board]
+                found.append(_population(own, quantity, whole, _BOARD_MEAN_WEIGHT, _BOARD_SPREAD_WEIGHT))
+        return [quantity.freed(gaussian) for gaussian in found]
 
     def scatter(self) -> tuple[float, float]:
         """Return the typical scatter of time and of power around the physics."""
@@ -108,32 +147,29 @@ class Prior:
 
 
 def _population(
-    rows: Sequence[tuple[Sequence[float], Sequence[float], float]], guess: list[float], width: list[float], terms: int
+    entries: Sequence[Entry], quantity: Quantity, guess: Gaussian, mean_weight: float, spread_weight: float
 ) -> Gaussian:
     """Return mean and covariance of the networks behind the entries (expectation-maximisation).
 
-    A coefficient that an entry's modes did not fix (its spread is wide) counts as little as it should; the generic guess
-    counts as some networks more, in mean and in covariance.
+    A coefficient that an entry's modes did not fix (its spread is wide) counts as little as it should; the guess counts as
+    some networks more, in mean and in covariance.
     """
-    mean, generic = np.array(guess, dtype=float), np.diag(np.square(width))
-    covariance = generic.copy()
-    if rows:
-        values = np.array([row[0] for row in rows])
-        own = np.array([np.diag(np.square(row[1])) for row in rows])
-        weight = np.array([row[2] for row in rows])
-        start = mean
-        for _ in range(_EM_STEPS):
-            gain = covariance @ np.linalg.inv(covariance + own)
-            believed = mean + np.einsum("bij,bj->bi", gain, values - mean)
-            left = covariance - gain @ covariance
-            mean = (weight @ believed + _MEAN_WEIGHT * start) / (weight.sum() + _MEAN_WEIGHT)
-            away = believed - mean
-            scatter = np.einsum("b,bi,bj->ij", weight, away, away) + np.einsum("b,bij->ij", weight, left)
-            covariance = (scatter + _SPREAD_WEIGHT * generic) / (weight.sum() + _SPREAD_WEIGHT)
-            covariance = 0.5 * (covariance + covariance.T)
-    shift = np.zeros(len(mean))
-    shift[:terms] = 1.0
-    return Gaussian(mean, covariance + SCALE_WIDTH**2 * np.outer(shift, shift))
+    if not entries:
+        return guess
+    values = np.array([getattr(e, quantity.name) for e in entries])
+    own = np.array([np.diag(np.square(getattr(e, f"{quantity.name}_spread"))) for e in entries])
+    weight = np.array([e.weight for e in entries])
+    mean, covariance = guess.mean, guess.covariance
+    for _ in range(_EM_STEPS):
+        gain = covariance @ np.linalg.inv(covariance + own)
+        believed = mean + np.einsum("bij,bj->bi", gain, values - mean)
+        left = covariance - gain @ covariance
+        mean = (weight @ believed + mean_weight * guess.mean) / (weight.sum() + mean_weight)
+        away = believed - mean
+        scatter = np.einsum("b,bi,bj->ij", weight, away, away) + np.einsum("b,bij->ij", weight, left)
+        covariance = (scatter + spread_weight * guess.covariance) / (weight.sum() + spread_weight)
+        covariance = 0.5 * (covariance + covariance.T)
+    return Gaussian(mean, covariance)
 
 
 GENERIC = Prior("none", ())
