@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import time
 from collections.abc import Iterable
 from typing import Any, Protocol
@@ -12,6 +13,8 @@ import torch
 from edgetrain.errors import UsageError, WorkloadError
 from edgetrain.schema import Experiment
 from edgetrain.workload.job import Job
+
+DYING_S = 0.2  # a killed worker's connection breaks before its parent can learn of its end
 
 
 class Stopwatch(Protocol):
@@ -93,6 +96,9 @@ def train(experiment: Experiment, job: Job, stopwatch: Stopwatch, listener: List
         raise WorkloadError(
             f"the accelerator ran out of memory ({str(error).splitlines()[0]}); lower --batch-size {job.batch_size}"
         ) from None
+    except (RuntimeError, OSError, EOFError):
+        _name_dead_workers(job)
+        raise
 
 
 def _pace(experiment: Experiment, job: Job, stopwatch: Stopwatch, listener: Listener) -> None:
@@ -100,17 +106,30 @@ def _pace(experiment: Experiment, job: Job, stopwatch: Stopwatch, listener: List
     if experiment.compute_ms is None:
         raise UsageError("paced compute needs the time of a step: --compute-ms 30")
     step_s = experiment.compute_ms / 1e3
-    for epoch in range(experiment.epochs):
-        _begin(epoch, stopwatch, listener)
-        steps = 0
-        for _ in _capped(experiment, job):
-            until_s = time.monotonic() + step_s
-            while (left_s := until_s - time.monotonic()) > 0:
-                time.sleep(left_s)
-            stopwatch.launched()
-            steps += 1
-            listener.batch = steps
-        _end(epoch, None, steps, stopwatch, listener)
+    try:
+        for epoch in range(experiment.epochs):
+            _begin(epoch, stopwatch, listener)
+            steps = 0
+            for _ in _capped(experiment, job):
+                until_s = time.monotonic() + step_s
+                while (left_s := until_s - time.monotonic()) > 0:
+                    time.sleep(left_s)
+                stopwatch.launched()
+                steps += 1
+                listener.batch = steps
+            _end(epoch, None, steps, stopwatch, listener)
+    except (RuntimeError, OSError, EOFError):
+        _name_dead_workers(job)
+        raise
+
+
+def _name_dead_workers(job: Job) -> None:
+    """Raise, naming them, where loader workers were killed: all torch may have seen is a connection that was reset."""
+    time.sleep(DYING_S)
+    for number, worker in enumerate(getattr(getattr(job.loader, "_iterator", None), "_workers", ())):
+        if worker.exitcode is not None and worker.exitcode < 0:
+            name = signal.Signals(-worker.exitcode).name
+            raise WorkloadError(f"a loader worker died: worker {number} (process {worker.pid}) was ended by {name}")
 
 
 def _capped(experiment: Experiment, job: Job) -> Iterable[Any]:

@@ -1,0 +1,113 @@
+"""Counts what training a network takes: parameters, gradients, optimiser state, buffers, activations at a batch size.
+
+    python -m edgetrain.workload.memory mobilenet_v3 --batch 16
+
+The network is built on torch's meta device, where tensors have shapes and no memory, so a network that would not fit
+here can be counted. Activations are what autograd really keeps for the backward pass, each storage once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from edgetrain.errors import UsageError
+from edgetrain.schema.memory import MemoryNeed
+from edgetrain.schema.origin import Origin
+from edgetrain.workload.catalog import entry, is_own
+from edgetrain.workload.networks import build, example
+
+# Copies of the parameters that an optimiser keeps beside them (a test checks each against torch's own).
+STATE_COPIES = {"sgd": 1, "adam": 2, "adamw": 2}
+
+
+def count(
+    name: str, batch_size: int, optimizer: str = "sgd", momentum: float = 0.9, classes: int | None = None
+) -> MemoryNeed:
+    """Count a catalogued network on the meta device."""
+    if is_own(name):
+        raise UsageError(
+            f"{name} is your own network: run it once (edgetrain run {name}) and ask with the run's name instead"
+        )
+    if batch_size < 1:
+        raise UsageError(f"a minibatch holds at least one sample, not {batch_size}")
+    if optimizer not in STATE_COPIES:
+        raise UsageError(f"no optimizer is called {optimizer!r}; there are {', '.join(STATE_COPIES)}")
+    known = entry(name)
+    with torch.device("meta"):
+        network = build(known.name, classes)
+        inputs, targets = example(known.name, batch_size, classes)
+        activations = kept_bytes(network, inputs, targets)
+    trained = sum(_bytes(each) for each in network.parameters() if each.requires_grad)
+    state = 0 if optimizer == "sgd" and momentum == 0 else STATE_COPIES[optimizer] * trained
+    parts = {
+        "parameters_bytes": sum(_bytes(each) for each in network.parameters()),
+        "gradients_bytes": trained,
+        "optimizer_bytes": state,
+        "buffers_bytes": sum(_bytes(each) for each in network.buffers()),
+        "activations_bytes": activations,
+        "input_bytes": _bytes(inputs) + _bytes(targets),
+    }
+    dataset = known.samples * known.file_bytes if known.file_bytes else None
+    return MemoryNeed(
+        network=known.name,
+        batch_size=batch_size,
+        origin=Origin.PREDICTED,
+        parameters=sum(each.numel() for each in network.parameters()),
+        tensors_bytes=sum(parts.values()),
+        dataset_bytes=dataset,
+        **parts,
+    )
+
+
+def kept_bytes(network: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> int:
+    """Return the bytes autograd keeps between forward and backward; parameters, buffers and input are not counted."""
+    own = {_storage(each) for each in (*network.parameters(), *network.buffers(), inputs, targets)}
+    kept: dict[int, Any] = {}  # storages are held, so that none is freed and its address used again
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        if _storage(tensor) not in own:
+            kept[_storage(tensor)] = tensor.untyped_storage()
+        return tensor
+
+    network.train()
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        loss = nn.functional.cross_entropy(network(inputs), targets)
+    del loss
+    return sum(int(storage.nbytes()) for storage in kept.values())
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the count as one JSON document."""
+    parser = argparse.ArgumentParser(prog="edgetrain.workload.memory")
+    parser.add_argument("network")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--optimizer", default="sgd")
+    parser.add_argument("--momentum", type=float, default=0.9)
+    parser.add_argument("--classes", type=int)
+    asked = parser.parse_args(argv)
+    try:
+        need = count(asked.network, asked.batch, asked.optimizer, asked.momentum, asked.classes)
+    except UsageError as error:
+        print(f"edgetrain: {error}", file=sys.stderr)
+        return error.exit_status
+    print(json.dumps(need.document()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,286 @@
+"""Runs are carried out for real: a child process trains, a sampler watches, and the record says what happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from edgetrain.errors import StoreError, UsageError, WorkloadError
+from edgetrain.inside.stream import MAGIC
+from edgetrain.runner import Interrupted, execute, executor
+from edgetrain.runner import manifest as about
+from edgetrain.schema import Experiment, Loading, Workload, read_experiment
+from edgetrain.store import Store
+
+LENET = Experiment(
+    Workload("lenet5", dataset_scale=0.01), Loading(workers=0, cache="cold"), epochs=2, max_minibatches=12
+)
+
+OWN = """
+import os, signal, torch
+from torch import nn
+
+class Numbers(torch.utils.data.Dataset):
+    def __init__(self, fatal=None):
+        self.fatal = fatal
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        if index == self.fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"x": torch.full((4,), float(index)), "y": torch.tensor(float(index))}
+
+def step(network, minibatch):
+    return nn.functional.mse_loss(network(minibatch["x"])[:, 0], minibatch["y"])
+
+def make_workload():
+    return {"network": nn.Linear(4, 1), "dataset": Numbers(), "step": step, "batch_size": 8,
+            "optimizer": lambda parameters: torch.optim.Adam(parameters)}
+
+def deadly():
+    return {**make_workload(), "dataset": Numbers(fatal=40)}
+
+class Slow(Numbers):
+    def __getitem__(self, index):
+        import time
+        time.sleep(0.02)
+        return super().__getitem__(index)
+
+def slow():
+    return {**make_workload(), "dataset": Slow()}
+
+def broken():
+    raise ValueError("the file of weights is not there")
+"""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return Store(tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="module")
+def finished(store):
+    seen = []
+    name = execute(LENET, "auto", store, lambda stage, done, total: seen.append((stage, done, total)))
+    return store.open(name), seen
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(OWN)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    experiment = Experiment(Workload("mine:make_workload", batch_size=0), Loading(workers=1), epochs=2)
+    return lambda function="make_workload", **more: replace(
+        experiment, workload=replace(experiment.workload, network=f"mine:{function}"), **more
+    )
+
+
+def last_manifest(store):
+    return json.loads((store.find("last") / "manifest.json").read_text())
+
+
+def test_a_finished_run_holds_every_minibatch_of_every_epoch(finished):
+    run, seen = finished
+    assert run.manifest["state"] == "finished" and not run.lost
+    assert len(run.minibatches["asked_us"]) == 24
+    assert np.bincount(run.minibatches["epoch"]).tolist() == [12, 12]
+    assert (run.minibatches["samples"] == 16).all()
+    assert (run.minibatches["asked_us"] <= run.minibatches["ready_us"]).all()
+    assert (run.minibatches["ready_us"] <= run.minibatches["done_us"]).all()
+    assert len(run.manifest["losses"]) == 2
+    assert {"dataset", "prepare", "cold"} <= {stage for stage, _, _ in seen}
+
+
+def test_the_manifest_says_what_later_rooms_need(finished):
+    manifest = finished[0].manifest
+    assert manifest["origin"] == "measured"
+    workload = manifest["workload"]
+    assert (workload["parameters"], workload["samples"], workload["minibatches_per_epoch"]) == (61_706, 600, 12)
+    assert workload["dataset_files"] == 2 and workload["dataset_bytes"] > 600 * 784
+    assert workload["size_quantiles"]["1"] >= workload["size_quantiles"]["0.5"] > 0
+    assert workload["filesystem"]
+    assert manifest["compute"]["kind"] in ("cpu", "cuda")
+    assert manifest["device"]["torch"] and manifest["device"]["kernel"]
+    start, end = manifest["clock"]["start"], manifest["clock"]["end"]
+    instants = finished[0].minibatches["asked_us"]
+    assert start["monotonic_us"] < instants.min() and instants.max() < end["monotonic_us"]
+    assert manifest["sampler"]["cpu_s"] >= 0
+    assert read_experiment(manifest["experiment"]) == LENET
+
+
+def test_a_cold_run_was_seen_to_be_cold_before_it_began(finished):
+    check = finished[0].manifest["cache"]["cold_check"]
+    if check["share_before"] is None:
+        assert any(doubt["kind"] == "cache_not_checked" for doubt in finished[0].manifest["doubts"])
+    else:
+        assert check["share_before"] <= 0.02
+        assert check["method"].startswith("posix_fadvise")
+
+
+def test_the_same_seed_gives_the_same_losses_and_another_seed_others(finished, store):
+    again = store.open(execute(replace(LENET, loading=Loading(workers=0)), "auto", store))
+    assert again.manifest["losses"] == finished[0].manifest["losses"]
+    other = store.open(execute(replace(LENET, seed=1, loading=Loading(workers=0)), "auto", store))
+    assert other.manifest["losses"] != finished[0].manifest["losses"]
+
+
+def test_your_own_workload_trains_with_its_own_step_optimiser_and_batch_size(own, store):
+    run = store.open(execute(own(), "auto", store))
+    assert run.manifest["workload"]["batch_size"] == 8
+    assert len(run.minibatches["asked_us"]) == 16
+    assert run.manifest["inside"]["loaders"][0]["dataset_class"] == "Numbers"
+    assert (run.minibatches["worker"] == 0).all()
+
+
+def test_a_paced_step_takes_its_time_computes_nothing_and_is_called_emulated(store):
+    paced = replace(LENET, compute="paced", compute_ms=20.0, epochs=1, loading=Loading(workers=1, start_method="spawn"))
+    run = store.open(execute(paced, "auto", store))
+    assert run.manifest["origin"] == "emulated"
+    step_us = run.minibatches["done_us"] - run.minibatches["ready_us"]
+    assert (step_us >= 20_000).all() and np.median(step_us) < 40_000
+    assert run.manifest["losses"] == [None]
+    assert run.manifest["inside"]["loaders"][0]["start_method"] == "spawn"
+    assert run.manifest["workload"]["parameters"] == 61_706
+
+
+def test_half_written_pictures_are_counted_and_named_and_the_run_goes_on(store, tmp_path):
+    from PIL import Image
+
+    for number in range(10):
+        path = tmp_path / "data" / "train" / "a" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.effect_noise((64, 48), 50).save(path)
+    for number in (3, 7):
+        path = tmp_path / "data" / "train" / "a" / f"{number}.jpg"
+        path.write_bytes(path.read_bytes()[:200])
+    experiment = Experiment(
+        Workload("resnet18", dataset=str(tmp_path / "data"), batch_size=5),
+        Loading(workers=3),
+        epochs=1,
+        compute="paced",
+        compute_ms=1.0,
+    )
+    run = store.open(execute(experiment, "auto", store))
+    doubts = {doubt["kind"]: doubt["text"] for doubt in run.manifest["doubts"]}
+    assert doubts["bad_files"].startswith("2 files could not be decoded")
+    assert "3.jpg" in doubts["bad_files"] and "7.jpg" in doubts["bad_files"]
+    if len(os.sched_getaffinity(0)) < 3:
+        assert "3 loader workers" in doubts["workers_exceed_cores"]
+
+
+def test_a_killed_loader_worker_fails_the_run_and_the_record_names_it(own, store):
+    with pytest.raises(WorkloadError, match="loader worker died") as raised:
+        execute(own("deadly"), "auto", store)
+    manifest = last_manifest(store)
+    assert (manifest["run"], manifest["state"]) == (raised.value.run, "failed")
+    assert "loader worker died" in manifest["reason"]
+    assert any(event["kind"] == "worker_died" for event in store.open("last").events)
+
+
+def trainings(store):
+    """Return the process ids of trainings under way whose first minibatches are on disk."""
+    found = []
+    for stream in store.runs.glob("*/minibatches-*.ets"):
+        pid = int(stream.stem.partition("-")[2])
+        if Path(f"/proc/{pid}").exists() and MAGIC in stream.read_bytes():
+            found.append(pid)
+    return found
+
+
+def once_training(store, then):
+    """Do something, from another thread, once a training has begun to record."""
+
+    def wait():
+        for _ in range(600):
+            time.sleep(0.05)
+            found = trainings(store)
+            if found:
+                then(found[0])
+                return
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def test_a_killed_training_process_leaves_what_it_had_recorded(own, store):
+    once_training(store, lambda pid: os.kill(pid, signal.SIGKILL))
+    with pytest.raises(WorkloadError, match="ended by SIGKILL"):
+        execute(own("slow", epochs=100), "auto", store)
+    run = store.open("last")
+    assert run.manifest["state"] == "failed"
+    assert len(run.minibatches["asked_us"]) > 0
+
+
+def test_an_interrupt_closes_the_record_and_ends_every_process(own, store):
+    once_training(store, lambda pid: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(Interrupted) as raised:
+        execute(own("slow", epochs=100), "auto", store)
+    run = store.open(raised.value.run)
+    assert run.manifest["state"] == "interrupted"
+    assert len(run.minibatches["asked_us"]) > 0 and not run.lost
+    assert trainings(store) == []
+
+
+def test_a_mistake_in_your_workload_is_a_sentence_and_a_failed_record(own, store):
+    for function, kind, text in (
+        ("absent", UsageError, "mine has no function 'absent'"),
+        ("broken", WorkloadError, "ValueError: the file of weights is not there"),
+    ):
+        with pytest.raises(kind, match=text):
+            execute(own(function), "auto", store)
+        assert last_manifest(store)["state"] == "failed"
+    assert "Traceback" in (store.find("last") / "training.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (replace(LENET, workload=Workload("lenet5", dataset="/nowhere")), "there is no dataset at /nowhere"),
+        (replace(LENET, workload=replace(LENET.workload, batch_size=601)), "600 samples, fewer than one minibatch"),
+        (replace(LENET, workload=Workload("alexnet")), "no workload is called 'alexnet'"),
+        (replace(LENET, compute="paced"), "--compute-ms"),
+        (replace(LENET, compute="tpu"), "compute cannot be 'tpu'"),
+        (replace(LENET, loading=Loading(workers=-1)), "--workers must be at least 0"),
+        (replace(LENET, loading=Loading(cache="icy")), "cache cannot be 'icy'"),
+        (replace(LENET, epochs=0), "--epochs must be at least 1"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_starts(finished, store, wrong, text):
+    before = len(store.list())
+    with pytest.raises(UsageError, match=text):
+        execute(wrong, "auto", store)
+    assert len(store.list()) == before
+
+
+def test_a_store_that_takes_no_record_is_said_before_training(finished, store, monkeypatch):
+    dataset = str(next(store.data.iterdir()))
+    elsewhere = replace(LENET, workload=Workload("lenet5", dataset=dataset))
+    with pytest.raises(StoreError, match="--store"):
+        execute(elsewhere, "auto", Store("/proc/edgetrain"))
+    monkeypatch.setattr(executor, "LEAST_FREE_BYTES", 1 << 60)
+    with pytest.raises(StoreError, match="make room"):
+        execute(elsewhere, "auto", store)
+    assert last_manifest(store)["state"] == "failed"
+
+
+def test_a_kill_for_want_of_memory_is_told_from_other_kills(own, store, monkeypatch):
+    counts = iter([3, 4, 4, 4])
+    monkeypatch.setattr(about, "oom_kills", lambda: next(counts))
+    with pytest.raises(WorkloadError, match="ran out of memory and killed it"):
+        execute(own("deadly"), "auto", store)
+
+
+def test_other_systems_than_linux_are_told_so(store, monkeypatch):
+    monkeypatch.setattr(executor.sys, "platform", "darwin")
+    with pytest.raises(UsageError, match="measured on Linux"):
+        execute(LENET, "auto", store)

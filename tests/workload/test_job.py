@@ -1,0 +1,61 @@
+"""Order, copying and transforms of the training loop."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from edgetrain.workload import transforms  # noqa: E402
+from edgetrain.workload.job import Shuffled  # noqa: E402
+from edgetrain.workload.loop import moved  # noqa: E402
+
+
+def test_every_epoch_has_a_fresh_order_that_follows_from_the_seed():
+    def orders(seed):
+        generator = torch.Generator()
+        generator.manual_seed(seed)
+        sampler = Shuffled(50, 20, generator)
+        return [list(sampler) for _ in range(3)]
+
+    first, second, third = orders(7)
+    assert first != second != third
+    assert len(first) == len(set(first)) == 20
+    assert orders(7) == [first, second, third]
+    assert orders(8) != [first, second, third]
+
+
+def test_a_crop_always_lies_inside_its_picture():
+    torch.manual_seed(0)
+    for width, height in ((800, 600), (600, 800), (10, 1000), (1000, 10), (1, 1)):
+        for _ in range(200):
+            left, top, right, bottom = transforms.crop_box(width, height)
+            assert 0 <= left < right <= width
+            assert 0 <= top < bottom <= height
+
+
+def test_cutout_blanks_at_most_its_square():
+    torch.manual_seed(0)
+    for _ in range(50):
+        image = transforms.cutout_(torch.ones(3, 224, 224))
+        blank = int((image[0] == 0).sum())
+        assert 64 <= blank <= 256
+        assert torch.equal(image[0], image[2])
+
+
+def test_photographs_come_out_as_the_papers_feed_them():
+    from PIL import Image
+
+    torch.manual_seed(0)
+    image = transforms.Photograph(224)(Image.new("RGB", (800, 600), (255, 0, 127)))
+    assert image.shape == (3, 224, 224) and image.dtype == torch.float32
+    assert float(image[0].max()) == pytest.approx(1.0)
+    assert float(image[1].min()) == pytest.approx(-1.0)
+    assert abs(float(image[2].median())) < 0.01
+
+
+def test_moving_keeps_the_shape_of_any_minibatch():
+    minibatch = {"x": torch.ones(2), "more": [torch.zeros(1), (torch.ones(3), "label")]}
+    out = moved(minibatch, torch.device("cpu"), pinned=False)
+    assert out["more"][1][1] == "label" and torch.equal(out["x"], minibatch["x"])
+    assert isinstance(out["more"][1], tuple)
