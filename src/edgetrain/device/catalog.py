@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from typing import Any
 
 from edgetrain.errors import UsageError
-from edgetrain.schema import PowerMode
+from edgetrain.schema import Origin, PowerMode
 from edgetrain.units import HZ_PER_MHZ
 
 BYTES_PER_GIB = 2**30
@@ -118,6 +118,13 @@ class Board:
         tables = (self.cpu.values_hz, self.gpu.values_hz, self.emc.values_hz)
         for count, cpu_hz, gpu_hz, emc_hz in itertools.product(cores, *tables):
             yield PowerMode(count, cpu_hz, gpu_hz, emc_hz)
+
+    def document(self) -> dict[str, Any]:
+        """Return everything published about the board, as JSON shows it; None where no source was found."""
+        document = asdict(self)
+        document["mode_count"] = self.mode_count
+        document["origin"] = Origin.PUBLISHED.value
+        return document
 
     def expected_usable_bytes(self) -> tuple[int, str]:
         """Return what Linux will have of the RAM, and whether that was logged or is assumed."""
