@@ -73,7 +73,14 @@ def _machine(documents: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in facts if value]
 
 
+def _place(document: Mapping[str, Any]) -> tuple[str, int]:
+    """Order settings as people read them: by factors, cache state, then workers."""
+    loading = document.get("loading") or {}
+    return f"{_factors(document.get('factors'))} {loading.get('cache')}", loading.get("workers") or 0
+
+
 def _group(name: str, documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    documents = sorted(documents, key=_place)
     rows = [_row(document) for document in documents]
     bars: list[Bar] = []
     reasons: list[Bar] = []
@@ -114,7 +121,7 @@ def _row(document: Mapping[str, Any]) -> dict[str, Any]:
     setting = ", ".join(
         text
         for text in (
-            f"{loading.get('workers')} workers" if loading.get("workers") is not None else "",
+            _workers(loading.get("workers")),
             str(loading.get("cache") or ""),
             f"batch {workload['batch_size']}" if workload.get("batch_size") not in (None, 16) else "",
             _factors(document.get("factors")),
@@ -138,6 +145,10 @@ def _row(document: Mapping[str, Any]) -> dict[str, Any]:
         "doubts": document.get("doubts") or [],
         "state": document.get("state"),
     }
+
+
+def _workers(workers: int | None) -> str:
+    return "" if workers is None else f"{workers} worker{'' if workers == 1 else 's'}"
 
 
 def _factors(factors: Mapping[str, Any] | None) -> str:
