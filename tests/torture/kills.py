@@ -41,7 +41,7 @@ def run(count: int = FULL, seed: int = 0) -> str:
     assert lost, "no kill fell into training: lengthen the delays"
     assert max(lost) <= MOST_LOST_S, f"{max(lost):.1f} s were lost"
     return (
-        f"{count} kills of the tool at random instants (seed {seed}), {len(lost)} of them while it trained: every record "
+        f"{count} kills of the tool at random instants (seed {seed}), {len(lost)} of them in training: every record "
         f"opened; lost before the kill: median {sorted(lost)[len(lost) // 2]:.2f} s, most {max(lost):.2f} s."
     )
 
