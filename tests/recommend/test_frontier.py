@@ -84,10 +84,10 @@ def test_a_mode_on_the_frontier_loses_nothing_and_a_beaten_one_loses_what_the_de
 
 def test_intervals_hold_the_value_and_a_certain_frontier_stays():
     board = make_board()
-    unsure = frontier_with_intervals(make_predictions(board))
+    unsure = frontier_with_intervals(make_predictions(board), board)
     assert all(p.time_s[0] < p.time_s[1] < p.time_s[2] and 0 <= p.stays <= 1 for p in unsure)
     assert sum(p.is_knee for p in unsure) == 1
-    sure = frontier_with_intervals(make_predictions(board, 1e-9, 1e-9, wrong=False))
+    sure = frontier_with_intervals(make_predictions(board, 1e-9, 1e-9, wrong=False), board)
     assert all(p.stays == 1 for p in sure)
     assert {p.row for p in sure} == set(frontier(board.time_s, board.power_w))
 

@@ -65,9 +65,21 @@ class Choice:
     notes: tuple[str, ...]
 
 
-def choose(candidates: Candidates, goal: Goal, factor: float = SELECTION_FACTOR, level: float = 0.9) -> Choice:
-    """Return the best setting within the limits, every limit held at the goal's confidence."""
+def choose(
+    candidates: Candidates,
+    goal: Goal,
+    factor: float = SELECTION_FACTOR,
+    level: float = 0.9,
+    measured_only: bool = False,
+) -> Choice:
+    """Return the best setting within the limits, every limit held at the goal's confidence.
+
+    With `measured_only` the answer and the runner-up must have been measured; what relaxing a limit would buy may
+    still be predicted.
+    """
     outlook = look(candidates, goal, factor)
+    if measured_only:
+        outlook = replace(outlook, feasible=outlook.feasible & outlook.measured)
     row = best_row(outlook, goal)
     considered, feasible = int(outlook.allowed.sum()), int(outlook.feasible.sum())
     if row is None:

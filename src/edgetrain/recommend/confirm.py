@@ -91,8 +91,7 @@ def _settle(candidates: Candidates, goal: Goal, factor: float) -> tuple[Choice, 
     """Return the best mode seen within the limits, else one that is safe unseen, else no answer."""
     outlook = look(candidates, goal, factor)
     if bool((outlook.feasible & outlook.measured).any()):
-        hidden = frozenset(np.flatnonzero(~outlook.measured).tolist())
-        return choose(replace(candidates, unusable=candidates.unusable | hidden), goal, factor), True
+        return choose(candidates, goal, factor, measured_only=True), True
     strict = replace(goal, confidence=max(goal.confidence, UNCONFIRMED_CONFIDENCE))
     return choose(candidates, strict, factor), False
 

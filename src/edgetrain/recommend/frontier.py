@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from edgetrain.errors import UsageError
 from edgetrain.predict import student
-from edgetrain.predict.base import Array, Predictions
+from edgetrain.predict.base import Array, ModeTable, Predictions
+from edgetrain.recommend.learn import smooth_draws
 
 Rows = NDArray[np.intp]
 
@@ -116,15 +117,15 @@ class FrontierPoint:
 
 def frontier_with_intervals(
     predictions: Predictions,
+    modes: ModeTable,
     axes: tuple[str, str] = ("time_s", "power_w"),
     level: float = 0.9,
-    draws: int = 64,
+    draws: int = 100,
     seed: int = 0,
 ) -> list[FrontierPoint]:
     """Return the predicted frontier; each point with intervals and how often it survives draws from the spread.
 
-    Errors of modes are drawn independently, which overstates how often neighbours swap places: `stays` is a
-    lower bound.
+    Neighbouring modes err alike, so errors are drawn as smooth functions over the modes (see `learn.smooth_draws`).
     """
     spread = Spread.of(predictions)
     values = {"time_s": predictions.time_s, "power_w": predictions.power_w, "energy_j": spread.energy_j}
@@ -132,8 +133,9 @@ def frontier_with_intervals(
     generator = np.random.default_rng(seed)
     counts = np.zeros(len(predictions.time_s))
     near = _could_reach(values, spread, axes)
-    for _ in range(draws):
-        drawn = spread.draw(generator, near)
+    errors = smooth_draws(modes.take(near), 2 * draws, generator)
+    for draw in range(draws):
+        drawn = spread.draw(near, errors[2 * draw], errors[2 * draw + 1])
         counts[near[frontier(drawn[axes[0]], drawn[axes[1]])]] += 1
     at_knee = rows[knee(values[axes[0]][rows], values[axes[1]][rows])]
     z = student.quantile(0.5 + level / 2, predictions.dof)
@@ -190,14 +192,12 @@ class Spread:
             "energy_j": self.energy_log_sd,
         }[axis]
 
-    def draw(self, generator: np.random.Generator, rows: Rows) -> dict[str, Array]:
-        """Return one draw of time, power and energy at the rows, errors correlated as the predictions say."""
+    def draw(self, rows: Rows, first: Array, second: Array) -> dict[str, Array]:
+        """Return time, power and energy at the rows under two standard errors, correlated as the predictions say."""
         p = self.predictions
-        first, second = generator.standard_normal((2, len(rows)))
-        heavy = np.sqrt(p.dof / generator.chisquare(p.dof, len(rows))) if np.isfinite(p.dof) else 1.0
         mixed = p.correlation * first + np.sqrt(max(0.0, 1.0 - p.correlation**2)) * second
-        time_factor = np.exp(p.time_log_sd[rows] * first * heavy)
-        power_factor = np.exp(p.power_log_sd[rows] * mixed * heavy)
+        time_factor = np.exp(p.time_log_sd[rows] * first)
+        power_factor = np.exp(p.power_log_sd[rows] * mixed)
         return {
             "time_s": p.time_s[rows] * time_factor,
             "power_w": p.power_w[rows] * power_factor,

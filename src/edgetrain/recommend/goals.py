@@ -83,7 +83,7 @@ class Work:
 
     minibatches: float = 1.0  # in all
     epochs: float | None = None
-    label: str = "minibatch"
+    label: str = "a minibatch"
 
     @classmethod
     def of(cls, minibatches_per_epoch: float | None, epochs: float | None) -> Work:
@@ -97,7 +97,7 @@ class Work:
                 raise UsageError("--epochs needs to know how long an epoch is; give --minibatches (per epoch) too")
             return cls()
         count = 1.0 if epochs is None else epochs
-        label = "epoch" if count == 1 else f"{count:g} epochs"
+        label = "an epoch" if count == 1 else f"{count:g} epochs"
         return cls(minibatches_per_epoch * count, count, label)
 
 

@@ -39,6 +39,22 @@ def alike(left: Array, right: Array) -> Array:
     return correlation
 
 
+def smooth_draws(modes: ModeTable, count: int, generator: np.random.Generator, waves: int = 96) -> Array:
+    """Return `count` draws of a standard error over the modes, correlated as `alike` says.
+
+    Random waves stand in for the process (their covariance is its kernel), so that a hundred thousand modes cost no
+    matrix of them all.
+    """
+    where = places(modes)
+    directions = generator.standard_normal((where.shape[1], waves)) / REACH
+    shifts = generator.uniform(0.0, 2.0 * np.pi, waves)
+    basis = np.sqrt(2.0 / waves) * np.cos(where @ directions + shifts)
+    rough = generator.standard_normal((count, waves)) @ basis.T
+    common = generator.standard_normal((count, 1))
+    drawn: Array = np.sqrt(SHARED) * common + np.sqrt(1.0 - SHARED) * rough
+    return drawn
+
+
 def learn(predictions: Predictions, modes: ModeTable, misses: Mapping[int, ModeMeasurement]) -> Predictions:
     """Return the predictions conditioned on modes measured after they were made.
 
