@@ -21,9 +21,8 @@ CUDA_BYTES = 982 * MIB  # CUDA context, cuDNN and cuBLAS, their workspaces
 IN_FLIGHT = 1.0  # of the activations: gradients in flight, and what the caching allocator holds on to
 PROCESS_BYTES = 512 * MIB  # Python, torch and the training process itself
 WORKER_BYTES = 120 * MIB  # each loader worker, beyond what it shares with its parent
-OS_BYTES = 2048 * MIB  # Linux with its desktop, as logged on an Orin Nano
-SMALL_OS_BYTES = 1024 * MIB  # the same on a board with 4 GB or less, where nobody runs a full desktop
-SMALL_RAM_BYTES = 4 * 2**30
+OS_BYTES = 2048 * MIB  # Linux with its desktop, as logged on an Orin Nano with 8 GB
+OS_SHARE = 0.25  # of a smaller board's RAM, where nobody runs a full desktop (assumed)
 MARGIN = 0.15  # of what is assumed or counted: nearer to the edge than this, only a trial can tell
 LITTLE_CACHE_BYTES = 512 * MIB  # below this the page cache holds next to nothing of a dataset
 
@@ -65,7 +64,7 @@ def judge(
     if workers < 0:
         raise ValueError(f"{workers} loader workers")
     asked_os = os_bytes is not None
-    system = os_bytes if os_bytes is not None else (OS_BYTES if ram_bytes > SMALL_RAM_BYTES else SMALL_OS_BYTES)
+    system = os_bytes if os_bytes is not None else min(OS_BYTES, round(OS_SHARE * ram_bytes))
     # A measured peak already holds gradients in flight; what is kept beyond it is not known.
     in_flight = round(IN_FLIGHT * need.activations_bytes) if need.activations_bytes is not None else 0
     framework = CUDA_BYTES + in_flight
@@ -104,12 +103,11 @@ def judge(
 def _assumptions(need: MemoryNeed, workers: int, asked_os: bool, system: int, in_flight: int) -> tuple[str, ...]:
     counted = "counted on torch's meta device" if need.parameters_bytes is not None else "peak of the recorded run"
     host = "as measured in the run" if need.process_bytes is not None else f"{PROCESS_BYTES / MIB:.0f} MiB"
-    big, small = OS_BYTES / MIB, SMALL_OS_BYTES / MIB
     told = (
-        f"{system / MIB:.0f} MiB, as asked"
-        if asked_os
-        else (f"{big:.0f} MiB, as logged on an Orin Nano with desktop; {small:.0f} MiB assumed on boards up to 4 GB")
+        f"{OS_BYTES / MIB:.0f} MiB, as logged on an Orin Nano with desktop, at most {OS_SHARE:.0%} of the RAM (assumed)"
     )
+    if asked_os:
+        told = f"{system / MIB:.0f} MiB, as asked"
     return (
         f"tensors: {counted} ({need.origin.value})",
         f"CUDA and its libraries: {CUDA_BYTES / MIB:.0f} MiB, from two logged trainings on an Orin Nano (replayed)",
