@@ -1,0 +1,103 @@
+"""How large a record is and how fast it shows: ten million minibatches with their workers' columns.
+
+    python benchmarks/size.py [--minibatches 10000000] [--repeats 5]
+
+Writes the record with the writer that real runs use, a frame a second as a real run at 1 ms a minibatch would, then
+times `edgetrain show --json` on it in a fresh process. There is no cached summary to find.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from edgetrain.inside.stream import MINIBATCHES, WORKERS, StreamWriter, write_json
+
+A_FRAME = 1000  # rows: one second of minibatches of 1 ms
+AN_EPOCH = 1_000_000
+
+
+def write(path: Path, count: int, seed: int = 0) -> None:
+    """Write a record whose instants and counters vary as those of real runs do."""
+    draw = np.random.default_rng(seed)
+    write_json(
+        str(path / "manifest.json"),
+        {"run": path.name, "state": "finished", "origin": "simulated", "workload": {"network": "lenet5"}},
+    )
+    main = StreamWriter(str(path / "minibatches-1.ets"), "minibatches", MINIBATCHES)
+    sides = [StreamWriter(str(path / f"workers-0-{w}-{w + 2}.ets"), "workers", WORKERS) for w in range(2)]
+    now = 1_000_000_000
+    names = [name for name, _ in WORKERS]
+    for start in range(0, count, A_FRAME):
+        rows = min(A_FRAME, count - start)
+        # A lognormal tail: now and then a wait of many milliseconds widens the columns of its frame.
+        gaps = (900 + draw.lognormal(5, 1.2, rows)).astype(int)
+        asked = now + np.cumsum(gaps)
+        now = int(asked[-1])
+        ready = asked + draw.lognormal(5, 1.5, rows).astype(int)
+        batch = np.arange(start, start + rows)
+        worker = {name: np.zeros(rows, int) for name in names}
+        worker["generation"] = np.full(rows, start // AN_EPOCH)
+        worker["batch"], worker["worker"] = batch % AN_EPOCH, batch % 2
+        worker["began_us"] = asked - 2900 + draw.integers(0, 200, rows)
+        worker["fetched_us"] = worker["began_us"] + draw.lognormal(7.2, 0.3, rows).astype(int)
+        worker["shipped_us"] = worker["fetched_us"] + draw.integers(60, 400, rows)
+        worker["pickled_us"] = worker["fetched_us"] + draw.integers(20, 60, rows)
+        for name, most in (("cpu_us", 1500), ("system_us", 300), ("queued_us", 200), ("read_bytes", 200_000)):
+            worker[name] = draw.integers(0, most, rows)
+        for name, most in (("switches", 12), ("collate_us", 90), ("feeder_cpu_us", 80), ("waking_us", 60)):
+            worker[name] = draw.integers(0, most, rows)
+        launched = ready + draw.integers(150, 280, rows)
+        main_rows = {
+            "loader": np.zeros(rows, int), "generation": worker["generation"], "epoch": worker["generation"],
+            "batch": worker["batch"], "phase": np.ones(rows, int), "asked_us": asked, "ready_us": ready,
+            "copied_us": ready + draw.integers(10, 40, rows), "launched_us": launched, "done_us": launched + 300,
+            "copying_us": ready + 2, "sent_us": asked - 3000, "worker": worker["worker"],
+            "samples": np.full(rows, 16), "queued_us": draw.integers(0, 30, rows),
+        }  # fmt: skip
+        columns = [main_rows.get(name, draw.integers(0, 100, rows)).tolist() for name, _ in MINIBATCHES]
+        for row in zip(*columns, strict=True):
+            main.add(row)
+        for row in zip(*(worker[name].tolist() for name in names), strict=True):
+            sides[row[3]].add(row)
+        for writer in (main, *sides):
+            writer.flush()
+    for writer in (main, *sides):
+        writer.close()
+
+
+def main() -> None:
+    """Print bytes a minibatch and the seconds that `show` takes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minibatches", type=int, default=10_000_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "long"
+        path.mkdir()
+        write(path, options.minibatches)
+        size = sum(os.path.getsize(file) for file in path.glob("*.ets")) / options.minibatches
+        times = []
+        for _ in range(options.repeats):
+            began = time.monotonic()
+            shown = subprocess.run(
+                [sys.executable, "-m", "edgetrain", "show", str(path), "--json"], capture_output=True, check=True
+            )
+            times.append(time.monotonic() - began)
+            document = json.loads(shown.stdout)
+            assert sum(epoch["minibatches"] for epoch in document["epochs"]) == options.minibatches
+        spread = f"{min(times):.2f} to {max(times):.2f} s"
+        print(f"{options.minibatches} minibatches: {size:.1f} bytes each with the workers' columns;")
+        print(f"show: median {sorted(times)[len(times) // 2]:.2f} s of {options.repeats} ({spread}), no cached summary")
+
+
+if __name__ == "__main__":
+    main()
