@@ -11,7 +11,7 @@ from edgetrain.device.base import Finding, PowerSource, Probe
 from edgetrain.device.control import Control, Setting
 from edgetrain.device.host import HostDevice
 from edgetrain.device.jetson import nvpmodel, stock
-from edgetrain.device.jetson.clocks import Clocks, find_clocks
+from edgetrain.device.jetson.clocks import BPMP_EMC, Clocks, find_clocks
 from edgetrain.device.jetson.identity import Identity, describe, identify
 from edgetrain.device.jetson.probes import AlarmProbe, EmcProbe, GpuProbe, RailsProbe, ThermalProbe
 from edgetrain.device.jetson.rails import Rails, find_rails
@@ -55,9 +55,15 @@ class JetsonDevice:
         # Imported late: the sampler beside training reads probes alone, and pays for no YAML parser.
         from edgetrain.device import catalog
 
-        known = catalog.load().find(self.identity.module or "") or catalog.load().find(self.identity.key)
-        table = known.emc.values_hz if known and known.emc else ()
-        return find_clocks(self.tree, table)
+        boards = catalog.load()
+        known = boards.find(self.identity.module or "") or boards.find(self.identity.key)
+        table = set(known.emc.values_hz if known and known.emc else ())
+        highest = self.tree.number(f"{BPMP_EMC}/max_rate")
+        if highest and highest > max(table, default=0):
+            # A later release unlocked faster memory (Orin Nano "super"): the steps of its chip up to what it shows.
+            alike = [board.emc.values_hz for board in boards if board.chip == self.identity.chip and board.emc]
+            table = {highest, *table, *(hertz for values in alike for hertz in values)}
+        return find_clocks(self.tree, sorted(table))
 
     def builders(self) -> dict[str, Callable[[], Any]]:
         """Return how each probe is opened, by area."""

@@ -20,6 +20,7 @@ NAN = math.nan
 OFF_C = -250.0  # a sensor of a powered-down block shows -256 °C
 # PMIC zones show a constant 50 or 100 °C on every board before Orin: a placeholder, not a temperature.
 DUMMY_ZONES = {"PMIC-Die", "PMIC", "pmic-die"}
+MOST_REPEATS = 6  # readings that repeat before the phase is given up
 GPU_S = 0.2  # one published table: 322 µs a reading on AGX Orin
 
 
@@ -75,9 +76,9 @@ class Reader:
 class RailsProbe:
     """Every rail in watts, once per refresh of the sensor, just after it.
 
-    A reading costs 0.55 ms of I2C a register, so reading faster than the sensor refreshes buys nothing. We look
-    twice a period until a value has changed, then stay just behind the change; drift shows as a reading that
-    repeats, and the phase is sought again.
+    A reading costs 0.55 ms of I2C a register, so reading faster than the sensor refreshes buys nothing. When a value
+    changes we look twice a period until it changes again, then stay just behind the change, once a period; a run of
+    repeats means that the board rests or the phase slipped.
     """
 
     name = "rails"
@@ -101,6 +102,7 @@ class RailsProbe:
         self._last: list[float] = []
         self._changed = False
         self._repeats = 0
+        self._seeking = True
         self._locked = False
 
     @property
@@ -122,18 +124,19 @@ class RailsProbe:
         return row
 
     def next_read_us(self, now_us: int) -> int:
-        """Return when the sensor will have a new value: half a period on until locked, then a whole one."""
+        """Return when the sensor will have a new value: half a period on while seeking, else a whole one."""
         period_us = int(self.period_s * US_PER_S)
         if self._changed:
-            # It changed since the last look. While seeking, that was half a period ago at most.
-            self._locked, self._repeats = True, 0
-            return now_us + period_us
-        if self._locked:
+            # Seen while seeking, the refresh lies at most half a period back: stay here. Seen at rest, look closer.
+            self._seeking = not self._seeking and not self._locked
+            self._locked = not self._seeking
+            self._repeats = 0
+        else:
             self._repeats += 1
-            if self._repeats < 4:  # an idle rail repeats itself; only a run of repeats means the phase slipped
-                return now_us + period_us
-            self._locked = False
-        return now_us + period_us // 2
+            if self._repeats >= MOST_REPEATS:
+                # An idle board repeats itself: there is nothing to lock on to, and looking twice costs twice.
+                self._seeking = self._locked = False
+        return now_us + (period_us // 2 if self._seeking else period_us)
 
     def close(self) -> None:
         self._reader.close()

@@ -1,0 +1,67 @@
+"""What a board is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgetrain.device.base import detect, open_device
+from edgetrain.device.jetson.identity import expand, read_l4t
+from tests import boards
+
+FACTS = {
+    "nano-jp4": ("nano", "p3448-0000", "tegra210", "32.7.1", "4"),
+    "tx2-jp4": ("tx2", "p3310-1000", "tegra186", "32.6.1", "4"),
+    "xavier-agx-jp4": ("xavier-agx", "p2888-0004", "tegra194", "32.5.1", "4"),
+    "xavier-nx-jp5": ("xavier-nx", "p3668-0000", "tegra194", "35.3.1", "5"),
+    "orin-agx-jp5": ("orin-agx", "p3701-0000", "tegra234", "35.1.0", "5"),
+    "orin-agx-jp6": ("orin-agx", "p3701-0005", "tegra234", "36.4.4", "6"),
+    "orin-nano-super-jp6": ("orin-nano", "p3767-0005", "tegra234", "36.4.3", "6"),
+    "thor-jp7": ("thor", "p3834-0008", "tegra264", "38.4.0", "7"),
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_each_board_says_what_it_is(name: str, tmp_path: Path) -> None:
+    spec = detect(boards.build(name, tmp_path)).spec
+    assert (spec.name, spec.module, spec.chip, spec.l4t, spec.jetpack) == FACTS[name]
+    assert spec.serial and spec.ram_bytes and spec.cores
+
+
+def test_a_release_that_does_not_exist_yet_is_no_reason_to_fail(tmp_path: Path) -> None:
+    device = detect(boards.build("unknown release", tmp_path))
+    assert device.spec.l4t == "97.12.3" and device.spec.jetpack is None
+    assert device.total_power() is not None and device.probes()
+
+
+def test_an_unknown_board_is_measured_with_what_linux_offers(tmp_path: Path) -> None:
+    device = detect(boards.build("unknown board", tmp_path))
+    names = {probe.name for probe in device.probes()}
+    assert {"rails", "cpu", "memory", "thermal"} <= names
+    assert any("not in our tables" in finding.detail for finding in device.findings())
+
+
+def test_a_tree_that_is_no_jetson_is_plain_linux(tmp_path: Path) -> None:
+    assert open_device(f"jetson:{tmp_path}").spec.kind == "host"
+
+
+@pytest.mark.parametrize(
+    ("text", "l4t"),
+    [
+        ("# R36 (release), REVISION: 4.4, GCID: 1", "36.4.4"),
+        ("# R32 (release), REVISION: 7.1", "32.7.1"),
+        ("# R38 (release), REVISION: 2.0", "38.2.0"),
+        ("nothing of the kind", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_releases_are_read_whatever_their_minor(text: str | None, l4t: str | None) -> None:
+    assert read_l4t(text) == l4t
+
+
+def test_kernel_lists_expand() -> None:
+    assert expand("0-3,6") == (0, 1, 2, 3, 6)
+    assert expand("0") == (0,)
+    assert expand("garbage,9-x") == ()

@@ -1,0 +1,143 @@
+"""nvpmodel configurations: every dialect, and what the modes really cap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgetrain.device.jetson.board import JetsonDevice
+from edgetrain.device.jetson.nvpmodel import caps, needs_reboot, parse, read_query
+from edgetrain.device.jetson.tegrastats_live import rails_of
+from tests import boards
+from tests.torture import nvpmodel as torture
+
+ODD = """
+# blanks missing, words misspelt, tabs and trailing blanks, an id that is skipped
+<PARAM TYPE=FILE NAME=CPU_ONLINE>
+CORE_1   /sys/devices/system/cpu/cpu1/online
+CORE_2 /sys/devices/system/cpu/cpu2/online\t
+CORE_3 /sys/devices/system/cpu/cpu3/online
+< PRAM TYPE=CLOCK NAME=CPU_DENVER_0 >
+MAX_FREQ  /sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq
+MAX_FREQ_KNEXT /sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq
+< PARAM TYPE=CLOCK NAME=GPU >
+MAX_FREQ /sys/gpu/max_freq
+< PARAM TYPE=CLOCK NAME=EMC >
+MAX_FREQ /sys/kernel/nvpmodel_emc_cap/emc_iso_cap
+< PARAM TYPE=HWMON NAME=VDDIN_OC_LIMIT >
+WARN /sys/devices/platform/c250000.i2c/i2c-7/7-0040/hwmon curr1_max
+< POWER_MODEL ID=0 NAME=MAXN >
+CPU_ONLINE CORE_1 1
+CPU_ONLINE CORE_2 1
+CPU_ONLINE CORE_3 1
+CPU_DENVER_0 MAX_FREQ -1
+GPU MAX_FREQ 2147483647
+EMC MAX_FREQ 0
+VDDIN_OC_LIMIT WARN 3600
+<POWER_MODEL ID=7 NAME=15W_DESKTOP >
+CPU_ONLINE CORE_1 1
+CPU_ONLINE CORE_2 0
+CPU_ONLINE CORE_3 0
+CPU_DENVER_0  MAX_FREQ  1200000\t
+GPU MAX_FREQ 670000000
+EMC MAX_FREQ 3199000000
+TPC_POWER_GATING TPC_PG_MASK 240
+< PM_CONFIG DEFAULT=7 >
+"""
+
+
+def test_an_odd_file_is_read_and_its_oddities_are_named() -> None:
+    config = parse(ODD)
+    assert [(mode.id, mode.name) for mode in config.modes] == [(0, "MAXN"), (7, "15W_DESKTOP")]
+    assert config.default == 7
+    assert any("PRAM" in problem for problem in config.problems)
+    assert any("TPC_POWER_GATING" in problem for problem in config.problems)
+    assert config.params["CPU_DENVER_0"].path("MAX_FREQ") == "/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq"
+    assert (
+        config.params["VDDIN_OC_LIMIT"].path("WARN") == "/sys/devices/platform/c250000.i2c/i2c-7/7-0040/hwmon/curr1_max"
+    )
+
+
+def test_no_limit_has_three_spellings_and_core_0_is_always_on() -> None:
+    config = parse(ODD)
+    free = caps(config, config.modes[0], (0, 1, 2, 3))
+    assert free.cores == (0, 1, 2, 3) and free.cpu_hz == {} and free.gpu_hz is None and free.emc_hz is None
+    tight = caps(config, config.modes[1], (0, 1, 2, 3))
+    assert tight.cores == (0, 1)  # core 0 is listed nowhere
+    assert tight.cpu_hz == {0: 1_200_000_000}  # kHz
+    assert tight.gpu_hz == 670_000_000  # Hz
+    assert tight.emc_hz == 3_199_000_000  # more than 32 bits hold
+    assert tight.masks == {"TPC_POWER_GATING.TPC_PG_MASK": "240"}
+
+
+STOCK = {
+    "nano-jp4": {0: (4, 1479, 921.6, 1600), 1: (2, 921.6, 614.4, 1600)},
+    "tx2-jp4": {1: (4, 1113.6, 828.75, 1331.2), 4: (2, 1881.6, 1032.75, 1600)},
+    "xavier-agx-jp4": {2: (4, 1190.4, 624.75, 1331.2), 6: (2, 2035.2, 828.75, 1600)},
+    "orin-agx-jp5": {1: (4, 1113.6, 420.75, 2133), 3: (12, 1497.6, 828.75, 3199)},
+    "orin-agx-jp6": {0: (12, 2201.6, 1300.5, 3199)},
+    "orin-nano-super-jp6": {1: (6, 1344, 918, 3199), 2: (6, 1728, 1020, 3199), 3: (4, 960, 408, 2133)},
+    "thor-jp7": {2: (12, 1620, 945, 4266)},
+}
+
+
+@pytest.mark.parametrize("name", STOCK)
+def test_stock_modes_are_shown_as_what_they_really_cap(name: str, tmp_path: Path) -> None:
+    space = boards.open_fixture(name, tmp_path).modes()
+    assert space is not None
+    found = {stock.id: stock.mode for stock in space.stock}
+    for identity, (cores, cpu, gpu, emc) in STOCK[name].items():
+        mode = found[identity]
+        assert (mode.cores, mode.cpu_hz, mode.gpu_hz, mode.emc_hz) == (
+            cores, round(cpu * 1e6), round(gpu * 1e6), round(emc * 1e6),
+        )  # fmt: skip
+
+
+def test_every_stock_mode_is_a_mode_of_its_board(pair: JetsonDevice) -> None:
+    space = pair.modes()
+    assert space is not None
+    for stock in space.stock:
+        assert stock.mode in space
+
+
+def test_reboots_are_foreseen_from_masks_and_core_counts() -> None:
+    config = parse(ODD)
+    free, tight = (caps(config, mode, (0, 1, 2, 3)) for mode in config.modes)
+    assert needs_reboot(free, free, None) is None
+    assert "gating" in (needs_reboot(free, tight, None) or "")
+    assert "cores" in (needs_reboot(free, _without_masks(tight), "p3767-0000") or "")
+    assert needs_reboot(free, _without_masks(tight), "p3701-0005") is None
+    assert needs_reboot(None, tight, None) is not None
+
+
+def _without_masks(found):
+    from dataclasses import replace
+
+    return replace(found, masks={})
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("NV Power Mode: MAXN\n0\n", ("MAXN", 0)),
+        ("NVPM WARN: fan mode is not set!\nNV Fan Mode:quiet\nNV Power Mode: 15W_DESKTOP\n7\n", ("15W_DESKTOP", 7)),
+        ("NV Power Mode: MODE_30W_ALL\n", ("MODE_30W_ALL", None)),
+        ("command not found", (None, None)),
+    ],
+)
+def test_what_nvpmodel_prints_is_read_among_its_warnings(text: str, found: tuple[str | None, int | None]) -> None:
+    assert read_query(text) == found
+
+
+def test_tegrastats_rails_of_every_era_come_out_in_watts() -> None:
+    nano = "RAM 1810/3956MB (lfb 3x2MB) CPU [12%@1224,off] GPU@38C POM_5V_IN 5120/4410 POM_5V_GPU 1640/1210"
+    orin = "CPU [1%@729] EMC_FREQ 8%@3199 VDD_GPU_SOC 5572mW/5174mW/7120mW NC 0mW/0mW VDD_CPU_CV 1990mW/1592mW"
+    xavier = "thermal@41.2C Tboard@39C GPU 13475/12320 CPU 1925/1790 SOC 3850/3790"
+    assert rails_of(nano) == pytest.approx({"POM_5V_IN": 5.12, "POM_5V_GPU": 1.64})
+    assert rails_of(orin) == pytest.approx({"VDD_GPU_SOC": 5.572, "VDD_CPU_CV": 1.99})
+    assert rails_of(xavier) == pytest.approx({"GPU": 13.475, "CPU": 1.925, "SOC": 3.85})
+
+
+def test_mutated_configurations_never_crash_and_never_change_a_unit() -> None:
+    assert "mutated" in torture.run(400, seed=5)
