@@ -73,12 +73,12 @@ def plan_modes(
         fitted = fit_modes(profiled, prior, seed, board=ModeTable(*_tops(reference)), members=80)
         members, theta = fitted.members, fitted.time
     share = scatter.shares(theta, f_pool)
-    risk = scatter.risk_factor(share, f_pool)
+    risk = (scatter.risk_factor(share, f_pool), np.ones(len(pool)))  # it is the times that are wrong there
     pooled, aimed = members(f_pool), members(f_board)
     left = []
     for i, (base, factor) in enumerate(zip(prior.scatter(), (scatter.time_factor, scatter.power_factor), strict=True)):
         at_pool, at_board = f_pool.matrix(), f_board.matrix()
-        left.append(_Uncertainty.of(pooled[i], aimed[i], at_pool, at_board, base, base * factor(share) * risk))
+        left.append(_Uncertainty.of(pooled[i], aimed[i], at_pool, at_board, base, base * factor(share) * risk[i]))
         if not fresh:
             assert profiled is not None
             left[-1].note_neighbours(Features.of(profiled, reference).matrix(), at_pool)

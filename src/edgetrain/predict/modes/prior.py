@@ -30,8 +30,8 @@ _POWER_WIDTH = [0.6, 0.8, 0.8, 0.8, 1.0, 1.0, 1.0, 0.9, 1.2, 0.8, 0.3, 0.6, 0.6,
 SCALE_WIDTH = 3.0  # of the log of all times (or powers) together: any network, any unit
 _MEAN_WEIGHT = 1.5  # the generic guess counts as this many networks in the mean
 _SPREAD_WEIGHT = 2.0  # and as this many in the covariance
-_BOARD_MEAN_WEIGHT = 0.3  # for one board's networks, all boards' together count as this many
-_BOARD_SPREAD_WEIGHT = 1.0
+_BOARD_MEAN_WEIGHT = 0.1  # for one board's networks, all boards' together count as this many
+_BOARD_SPREAD_WEIGHT = 0.4
 _EM_STEPS = 20
 
 
@@ -118,7 +118,7 @@ class Prior:
         return self._about(POWER)[0]
 
     def times(self) -> list[Gaussian]:
-        """Return what each kind of board says of a network's time, the whole population first."""
+        """Return what each board, training or inferring, says of a network's time, the whole population first."""
         return self._about(TIME)
 
     def powers(self) -> list[Gaussian]:
@@ -129,10 +129,10 @@ class Prior:
         generic = Gaussian(np.array(quantity.guess, dtype=float), np.diag(np.square(quantity.width)))
         whole = _population(self.entries, quantity, generic, _MEAN_WEIGHT, _SPREAD_WEIGHT)
         found = [whole]
-        boards = list(dict.fromkeys(e.board for e in self.entries))
-        if len(boards) > 1:
-            for board in boards:
-                own = [e for e in self.entries if e.board == board]
+        groups = list(dict.fromkeys((e.board, e.kind) for e in self.entries))
+        if len(groups) > 1:
+            for group in groups:
+                own = [e for e in self.entries if (e.board, e.kind) == group]
                 found.append(_population(own, quantity, whole, _BOARD_MEAN_WEIGHT, _BOARD_SPREAD_WEIGHT))
         return [quantity.freed(gaussian) for gaussian in found]
 
