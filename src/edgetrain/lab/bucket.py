@@ -95,8 +95,8 @@ def install(environment: Mapping[str, str] = os.environ) -> bool:
 
     def waiting_open(file: Any, mode: str = "r", *rest: Any, **named: Any) -> Any:
         opened = plain_open(file, mode, *rest, **named)
-        reads = "w" not in mode and "a" not in mode and isinstance(file, (str, os.PathLike))
-        if reads and os.path.abspath(os.fspath(file)).startswith(folder):
+        reads = "w" not in mode and "a" not in mode and isinstance(file, (str, bytes, os.PathLike))
+        if reads and os.path.abspath(os.fsdecode(file)).startswith(folder):
             lacking = missing_bytes(opened.fileno(), os.fstat(opened.fileno()).st_size)
             if lacking:
                 bucket.wait(lacking)

@@ -30,6 +30,17 @@ from edgetrain.units import spell_bytes
 _JOIN = 'for f in $EDGETRAIN_LAB_JOIN; do echo $$ > "$f" || exit 125; done; unset EDGETRAIN_LAB_JOIN; exec "$@"'
 
 
+def reclaims_by_itself(root: Path = Path("/")) -> bool:
+    """Return whether the kernel gives up idle file pages before memory is short, as far as it says so."""
+    try:
+        if (root / "sys/module/damon_reclaim/parameters/enabled").read_text().strip() in ("Y", "1"):
+            return True
+    except OSError:
+        pass
+    states = (root / "sys/kernel/mm/damon/admin/kdamonds").glob("*/state")
+    return any(file.read_text().strip() == "on" for file in states if os.access(file, os.R_OK))
+
+
 class Lab:
     """Limits being held. `got` says by which mechanism each is, and what could not be had."""
 
@@ -145,6 +156,8 @@ class Lab:
         if cache_bytes >= total_bytes:
             self.doubts.append(f"asked for {spell_bytes(cache_bytes)} of page cache, this machine has less RAM")
             return
+        if reclaims_by_itself():
+            self.doubts.append("this machine reclaims idle page cache by itself (DAMON): warm files may grow cold")
         folder = self.groups.folder("memory", "workers")
         if self.groups.version == 1:
             self._worker_files.append(str(folder / "cgroup.procs"))

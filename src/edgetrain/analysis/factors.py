@@ -1,0 +1,167 @@
+"""Stall, compute and end-to-end time per epoch by factor, cold and later epochs apart; what scaling and media say.
+
+Input are the documents of runs (`Digest.document()`); epoch 0 is the cold one where the run began cold. Numbers over
+repeats are medians. The pipeline's fill (first minibatch) is kept apart from the rest of the stall.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# A stall below this share of the compute is hidden: what is left is hand-over, not fetching.
+HIDDEN_SHARE = 0.05
+# Later epochs must be this much shorter for caching to pay.
+PAYS_SHARE = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTimes:
+    """Medians over runs of one kind of epoch, per epoch. None: not measured."""
+
+    e2e_s: float
+    stall_s: float  # fill included
+    fill_s: float
+    compute_s: float
+    minibatches: float
+    read_bytes: float | None
+    cached_before: float | None
+
+    @property
+    def steady_stall_s(self) -> float:
+        """Return the stall without the pipeline's fill."""
+        return max(0.0, self.stall_s - self.fill_s)
+
+    @property
+    def hidden(self) -> bool:
+        """Return whether fetching is hidden behind compute."""
+        return self.steady_stall_s <= HIDDEN_SHARE * self.compute_s
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One setting: its factor values and what its runs took."""
+
+    factors: Mapping[str, Any]
+    runs: tuple[str, ...]
+    first: EpochTimes | None  # epoch 0
+    later: EpochTimes | None  # epochs 1+
+    median: EpochTimes  # median epoch of each run, as the papers report
+    doubts: int
+    origin: str | None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return one factor's value."""
+        return self.factors.get(name, default)
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    seen = [value for value in values if value is not None]
+    return statistics.median(seen) if seen else None
+
+
+def _times(epochs: Sequence[Mapping[str, Any]]) -> EpochTimes | None:
+    if not epochs:
+        return None
+
+    def of(name: str) -> float:
+        return float(_median(epoch.get(name) for epoch in epochs) or 0.0)
+
+    return EpochTimes(
+        of("e2e_s"),
+        of("fetch_stall_s"),
+        of("fill_s"),
+        of("compute_s"),
+        of("minibatches"),
+        _median(epoch.get("read_bytes") for epoch in epochs),
+        _median(epoch.get("cached_share_before") for epoch in epochs),
+    )
+
+
+def tabulate(documents: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Group runs by their factor values; one row a setting."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for document in documents:
+        if document.get("epochs"):
+            groups.setdefault(str(sorted((document.get("factors") or {}).items())), []).append(document)
+    rows = []
+    for group in groups.values():
+        epochs = [list(document["epochs"]) for document in group]
+        middle = [sorted(run, key=lambda epoch: float(epoch["e2e_s"]))[(len(run) - 1) // 2] for run in epochs]
+        median = _times(middle)
+        assert median is not None
+        rows.append(
+            Row(
+                dict(group[0].get("factors") or {}),
+                tuple(str(document["run"]) for document in group),
+                _times([run[0] for run in epochs]),
+                _times([epoch for run in epochs for epoch in run[1:]]),
+                median,
+                sum(len(document.get("doubts") or ()) for document in group),
+                group[0].get("origin"),
+            )
+        )
+    return sorted(rows, key=lambda row: [str(value) for value in row.factors.values()])
+
+
+def select(rows: Iterable[Row], **wanted: Any) -> list[Row]:
+    """Return the rows whose factors have these values."""
+    return [row for row in rows if all(row.get(name) == value for name, value in wanted.items())]
+
+
+def one(rows: Iterable[Row], **wanted: Any) -> Row | None:
+    """Return the row with these factor values, if there is exactly one."""
+    found = select(rows, **wanted)
+    return found[0] if len(found) == 1 else None
+
+
+def hidden_media(rows: Sequence[Row], order: Sequence[str], **wanted: Any) -> str | None:
+    """Return the slowest medium whose fetching compute hides, of `order` (slowest first); None: none of them."""
+    for medium in order:
+        row = one(rows, storage=medium, **wanted)
+        if row is not None and row.median.hidden:
+            return medium
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """How a time grows with the dataset."""
+
+    scale: float
+    ratio: float  # of the dataset, against the smallest
+    e2e_ratio: float
+    stall_per_minibatch_s: float
+
+
+def scaling(rows: Sequence[Row], factor: str = "dataset_scale", later: bool = True, **wanted: Any) -> list[Scaling]:
+    """Return how end-to-end time and stall per minibatch follow the dataset's size, smallest first."""
+    chosen = sorted(select(rows, **wanted), key=lambda row: float(row.get(factor, 1.0)))
+    found: list[Scaling] = []
+    first: tuple[float, float] | None = None
+    for row in chosen:
+        times = row.later if later and row.later else row.first
+        if times is None or not times.minibatches:
+            continue
+        scale = float(row.get(factor, 1.0))
+        first = first or (scale, times.e2e_s)
+        found.append(Scaling(scale, scale / first[0], times.e2e_s / first[1], times.stall_s / times.minibatches))
+    return found
+
+
+def ram_that_pays(rows: Sequence[Row], factor: str = "page_cache", **wanted: Any) -> Any | None:
+    """Return the smallest RAM at which later epochs are clearly shorter than with the least RAM; None: at none."""
+    from edgetrain.units import parse_bytes
+
+    chosen = [row for row in select(rows, **wanted) if row.later is not None and row.get(factor) is not None]
+    chosen.sort(key=lambda row: parse_bytes(str(row.get(factor))))
+    if not chosen:
+        return None
+    least = chosen[0].later
+    assert least is not None
+    for row in chosen[1:]:
+        if row.later is not None and row.later.e2e_s <= PAYS_SHARE * least.e2e_s:
+            return row.get(factor)
+    return None
