@@ -1,8 +1,8 @@
 """Datasets that lose time for a known cause, and log it themselves: the truth the attribution is judged against.
 
-A sample is a row of four numbers: the seconds of thread CPU, of standing still, and of waiting for a core that making it
-took, and its index. The log does not use the kernel's run-queue counter that the rule uses: a spin that took more wall
-than CPU time waited for a core, a sleep that overslept did too.
+A sample is a row of four numbers: the seconds of thread CPU, of standing still, and of waiting for a core that making
+it took, and its index. The log does not use the kernel's run-queue counter that the rule uses: a spin that took more
+wall than CPU time waited for a core, a sleep that overslept did too.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def pipe(seconds: float) -> Log:
     timer.join()
     os.close(reader)
     os.close(writer)
-    return used, wall - used, 0.0
+    return used, min(seconds, wall - used), max(0.0, wall - used - seconds)
 
 
 def add(*logs: Log) -> Log:

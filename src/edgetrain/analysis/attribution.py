@@ -1,6 +1,6 @@
 """Attributes every fetch stall to its cause: blocked, pre-processing, contention for cores, or hand-over.
 
-    blocked       the fetch stood still: storage (kernel time of reads that reached the medium included), network, a lock
+    blocked       the fetch stood still: storage (kernel time of reads that reached the medium too), network, a lock
     preprocess    the fetch computed, in its own thread or in helper threads
     contention    it, the sender or the loop was ready to run and had no core, or the core was stolen by another machine
     handover      pickling, sending, receiving, waking, and starting workers
@@ -120,7 +120,8 @@ def _shares(parts: Floats, direct_us: Floats, first: Ints, stop: Ints) -> Floats
 def _normalised(parts: Floats) -> Floats:
     total = parts.sum(axis=1, keepdims=True)
     even = np.full_like(parts, 1.0 / CAUSES)
-    return np.divide(parts, total, out=even, where=total > 0)
+    shares: Floats = np.divide(parts, total, out=even, where=total > 0)
+    return shares
 
 
 def _doubts(workers: Columns, known: NDArray[np.bool_], steal_share: float | None) -> tuple[dict[str, str], ...]:
@@ -132,8 +133,8 @@ def _doubts(workers: Columns, known: NDArray[np.bool_], steal_share: float | Non
         found.append(
             {
                 "kind": "steal",
-                "text": f"{steal:.0%} of the CPU time was stolen by this virtual machine's host: what made the loop wait "
-                "cannot be told; measure again when the host is quiet",
+                "text": f"{steal:.0%} of the CPU time was stolen by this virtual machine's host: what made the loop "
+                "wait cannot be told; measure again when the host is quiet",
             }
         )
     share = float(known.mean())
@@ -141,8 +142,8 @@ def _doubts(workers: Columns, known: NDArray[np.bool_], steal_share: float | Non
         found.append(
             {
                 "kind": "workers_unseen",
-                "text": f"only {share:.0%} of the minibatches have a record of the worker that made them: what made the "
-                "loop wait cannot be told; was a worker killed?",
+                "text": f"only {share:.0%} of the minibatches have a record of the worker that made them: what made "
+                "the loop wait cannot be told; was a worker killed?",
             }
         )
     return tuple(found)

@@ -3,9 +3,13 @@
 What a worker did while the loop waited is not what made the loop wait: with prefetching, a stall locks to the end of a
 batch, whatever that end happens to hold. So the pipeline is run again, from the recorded service times, under every
 subset of causes: a cause that is absent takes its microseconds with it, everything else follows (when an index is
-sent, when a worker is free, when the loop asks again). The stall that a cause adds, averaged over all orders in which the
-causes could be put back (its Shapley value), is its part. All causes together give the recorded instants exactly, no
-cause at all gives no stall, and the parts sum to it.
+sent, when a worker is free, when the loop asks again). The stall that a cause adds, averaged over all orders in which
+the causes could be put back (its Shapley value), is its part.
+
+The usual costs are put back first, the unusual after them: of each service, what lies above the block's median is the
+unusual. A slow read every tenth batch then answers for all the stall it adds, and does not share the blame with the
+pre-processing that the pipeline hides on every other batch. All costs together give the recorded instants, none at all
+gives no stall, and the parts sum to it.
 
 Blocks of minibatches are replayed side by side as columns: they do not talk to each other, and each starts from the
 recorded state some minibatches before it counts.
@@ -23,7 +27,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 CAUSES = 4
 SUBSETS = 1 << CAUSES
-EVERYTHING = SUBSETS - 1
+LANES = 2 * SUBSETS  # subsets of the usual, then everything usual with subsets of the unusual
 MASKS: Floats = np.array([[float(subset >> cause & 1) for cause in range(CAUSES)] for subset in range(SUBSETS)])
 SIDE_BY_SIDE = 256  # blocks replayed at once: bounds the memory
 
@@ -55,7 +59,8 @@ def stall_by_cause(line: Pipeline, first: Ints, counted: Ints, stop: Ints) -> Fl
     parts = np.zeros((len(first), CAUSES))
     for start in range(0, len(first), SIDE_BY_SIDE):
         some = slice(start, start + SIDE_BY_SIDE)
-        parts[some] = shapley(_stalls(line, first[some], counted[some], stop[some]))
+        worth = _stalls(line, first[some], counted[some], stop[some])
+        parts[some] = shapley(worth[:SUBSETS]) + shapley(worth[SUBSETS:])
     return parts
 
 
@@ -73,7 +78,7 @@ def shapley(worth: Floats) -> Floats:
 
 
 def _stalls(line: Pipeline, first: Ints, counted: Ints, stop: Ints) -> Floats:
-    """Return the stall of each block under each subset of causes, [subset, block], µs."""
+    """Return the stall of each block in each lane, [lane, block], µs."""
     blocks, length = len(first), int((stop - first).max())
     lanes = np.arange(blocks)
     rows = np.minimum(first[:, None] + np.arange(length), len(line.asked_us) - 1)
@@ -82,7 +87,11 @@ def _stalls(line: Pipeline, first: Ints, counted: Ints, stop: Ints) -> Floats:
     zero = line.asked_us[first][:, None]  # instants relative to each block's start keep their microseconds
 
     def service(values: Floats) -> Floats:
-        return np.einsum("mc,blc->mbl", MASKS, values[rows])
+        taken = values[rows]
+        usual = np.minimum(taken, np.nanmedian(np.where(inside[:, :, None], taken, np.nan), axis=1, keepdims=True))
+        unusual = usual.sum(axis=2) + np.einsum("mc,blc->mbl", MASKS, taken - usual)
+        lanes_us: Floats = np.concatenate([np.einsum("mc,blc->mbl", MASKS, usual), unusual])
+        return lanes_us
 
     dispatch, fetch, ship, receive = map(service, (line.dispatch_us, line.fetch_us, line.ship_us, line.receive_us))
     own = line.own[rows]
@@ -90,20 +99,19 @@ def _stalls(line: Pipeline, first: Ints, counted: Ints, stop: Ints) -> Floats:
     sent_before, free_before = line.sent_us[rows] - zero, line.free_us[rows] - zero
     asked, ready_then = line.asked_us[rows] - zero, line.ready_us[rows] - zero
     done_then = line.done_us[rows] - zero
-    before = np.maximum(first - 1, 0)
-    done_before = np.where(first > 0, line.done_us[before], line.asked_us[first]) - zero[:, 0]
-    begun = np.maximum(ready_then, np.concatenate([done_before[:, None], done_then[:, :-1]], axis=1))
+    # What the accelerator was at before a block is not in it; a block's first minibatches do not count.
+    begun = np.maximum(ready_then, np.concatenate([asked[:, :1], done_then[:, :-1]], axis=1))
     compute = np.maximum(done_then - begun, 0.0)
     following = np.minimum(rows + 1, len(line.asked_us) - 1)
     asked_next = line.asked_us[following] - zero
     waits_for_step = asked_next >= done_then  # the loop asked again only when the step was over
     gap = np.maximum(asked_next - np.where(waits_for_step, done_then, ready_then), 0.0)
 
-    ready = np.zeros((SUBSETS, blocks, length))
-    ended = np.zeros((SUBSETS, blocks, length))
-    now = np.repeat(asked[None, :, 0], SUBSETS, axis=0)
-    done = np.repeat(done_before[None, :], SUBSETS, axis=0)
-    total = np.zeros((SUBSETS, blocks))
+    ready = np.zeros((LANES, blocks, length))
+    ended = np.zeros((LANES, blocks, length))
+    now = np.repeat(asked[None, :, 0], LANES, axis=0)
+    done = now
+    total = np.zeros((LANES, blocks))
     for k in range(length):
         sent = np.where(sender[:, k] >= 0, ready[:, lanes, np.maximum(sender[:, k], 0)], sent_before[:, k])
         free = np.where(previous[:, k] >= 0, ended[:, lanes, np.maximum(previous[:, k], 0)], free_before[:, k])

@@ -126,6 +126,10 @@ def _fetch(made: Callable[[str], Floats], wall: Floats) -> Floats:
     rest = wall - cpu - queued - stolen
     helpers = np.nan_to_num(made("helpers_us"))
     helpers_queued = np.nan_to_num(made("helpers_queued_us"))
+    # Threads of a pool wait side by side: unless they are busy all through, their waits overlap and count once.
+    several = np.maximum(np.nan_to_num(made("helpers"), nan=1.0), 1.0)
+    busy = np.minimum((helpers + helpers_queued) / np.maximum(rest, 1e-9), 1.0)
+    helpers_queued *= 1 / several + (1 - 1 / several) * busy**4
     scale = np.minimum(1.0, rest / np.maximum(helpers + helpers_queued, 1e-9))
     helped, helpers_waited = helpers * scale, helpers_queued * scale
     cold = np.clip(np.nan_to_num(made("read_bytes")) / COLD_BYTES, 0.0, 1.0)
@@ -141,8 +145,7 @@ def _holding(fetch: Floats, following: Ints) -> Floats:
     total = np.maximum(fetch.sum(axis=1), 1e-9)
     shares = fetch / total[:, None]
     shares[:, BLOCKED] = 0.0  # asleep, it had let go of the lock
-    held = np.where((following >= 0)[:, None], shares[following], 0.0)
-    return held
+    return np.where((following >= 0)[:, None], shares[following], 0.0)
 
 
 def _overlap(began: Floats, fetched: Floats, following: Ints, start: Floats, stop: Floats) -> Floats:

@@ -27,6 +27,15 @@ def open_schedstat(path="/proc/thread-self/schedstat"):
         return None
 
 
+def slices(fd):
+    """Return how long the thread of this descriptor has waited for a CPU, in ns, and how often it got one."""
+    try:
+        _, waited, ran = os.pread(fd, 64, 0).split()
+        return int(waited), int(ran)
+    except (OSError, ValueError):
+        return 0, 0
+
+
 def queued_ns(fd):
     """Return how long the thread of this descriptor has waited for a CPU so far, in ns."""
     if fd is None:
@@ -55,7 +64,7 @@ class ThreadCounters:
             self._read_bytes = 0
         self._own_tid = _thread_id()
         self._not_helpers = {}  # thread id: CPU clock
-        self._helpers = {}  # thread id: (descriptor, queued ns at the last look)
+        self._helpers = {}  # thread id: (descriptor, queued ns and slices at the last look)
         self._listing = False  # helper threads were seen working: their schedstat is read too
         self._last_queued_ns = queued_ns(self._schedstat)
         self._at_begin = (0, 0, 0, 0, 0, 0.0)
@@ -72,7 +81,7 @@ class ThreadCounters:
     def begin(self):
         """Read at the start of a fetch; return the instant in µs and the run-queue wait since the last end."""
         if self._listing:
-            self._helpers_queued_ns()
+            self._look_at_helpers()
         usage = resource.getrusage(RUSAGE_THREAD)
         others = self._others_ns()
         process, thread = time.process_time_ns(), time.thread_time_ns()
@@ -85,7 +94,8 @@ class ThreadCounters:
     def end(self, began_us):
         """Read at the end of a fetch; return its columns from `fetched_us` on, None where not counted.
 
-        (fetched, cpu, helpers, system, queued, helpers queued, stolen, read bytes, faults, switches), µs.
+        µs: fetched, cpu, helpers' cpu, system, queued, helpers' queued, stolen; then read bytes, faults, switches,
+        helpers.
         """
         fetched = time.monotonic_ns() // 1000
         queued = self._last_queued_ns = queued_ns(self._schedstat)
@@ -96,15 +106,15 @@ class ThreadCounters:
         helpers_us = max(0, (process - self._others_ns() - before[3]) // 1000 - cpu_us)
         waited_us = (queued - before[0]) // 1000
         rest_us = max(0, fetched - began_us - cpu_us - waited_us)
-        helpers_queued_us = None
+        helpers_queued_us = helpers = None
         if self._listing:
-            helpers_queued_us = self._helpers_queued_ns(born_count=True) // 1000
+            helpers_queued_us, helpers = self._look_at_helpers(born_count=True)
         if helpers_us < HELPERS_WORTH_US or 10 * rest_us < fetched - began_us:
             # Other threads matter only where the fetching one stood still and they did not.
             self._listing = False
         elif not self._listing:
             self._listing = True
-            self._helpers_queued_ns()
+            self._look_at_helpers()
         switches = usage.ru_nvcsw - before[1]
         read_bytes = None
         if self._io is not None:
@@ -121,6 +131,7 @@ class ThreadCounters:
             read_bytes,
             usage.ru_majflt - before[2],
             switches,
+            helpers,
         )
 
     def _bytes_from_storage(self):
@@ -138,13 +149,13 @@ class ThreadCounters:
                 del self._not_helpers[tid]
         return total
 
-    def _helpers_queued_ns(self, born_count=False):
-        """Return the run-queue wait of all helper threads since the last look, opening those that are new."""
-        total = 0
+    def _look_at_helpers(self, born_count=False):
+        """Return the run-queue wait of all helper threads since the last look, in µs, and how many of them ran."""
+        total = busy = 0
         try:
             names = os.listdir("/proc/self/task")
         except OSError:
-            return 0
+            return 0, 0
         alive = set()
         for name in names:
             tid = int(name)
@@ -154,18 +165,17 @@ class ThreadCounters:
             known = self._helpers.get(tid)
             if known is None:
                 fd = open_schedstat("/proc/self/task/%d/schedstat" % tid)
-                if fd is not None:
-                    # A thread born within the fetch has waited for this fetch alone.
-                    waited = queued_ns(fd)
-                    total += waited if born_count else 0
-                    self._helpers[tid] = (fd, waited)
-                continue
-            now = queued_ns(known[0])
-            total += max(0, now - known[1])
-            self._helpers[tid] = (known[0], now)
+                if fd is None:
+                    continue
+                # A thread born within the fetch has waited for this fetch alone.
+                known = (fd, 0, 0) if born_count else (fd,) + slices(fd)
+            waited, ran = slices(known[0])
+            total += max(0, waited - known[1])
+            busy += ran != known[2]
+            self._helpers[tid] = (known[0], waited, ran)
         for tid in [tid for tid in self._helpers if tid not in alive]:
             os.close(self._helpers.pop(tid)[0])
-        return total
+        return total // 1000, busy
 
 
 def _thread_id():

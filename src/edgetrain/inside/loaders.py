@@ -140,7 +140,7 @@ class OwnPass(Pass):
             (
                 self.loader, self.generation, index, None, asked_us, counted[0], None, counted[1], counted[2],
                 counted[3], counted[4], counted[5], counted[6], counted[7], counted[8], counted[9],
-                self._collated_ns // 1000, None, None, None, None,
+                self._collated_ns // 1000, None, None, None, None, counted[10],
             )
         )  # fmt: skip
         self.row = [

@@ -66,7 +66,7 @@ WORKERS = (
     ("helpers_us", "plain"),  # CPU time of the process's other threads meanwhile
     ("system_us", "plain"),  # kernel share of the process's CPU time
     ("queued_us", "plain"),  # run-queue wait of the fetching thread
-    ("helpers_queued_us", "plain"),  # run-queue wait of the other threads
+    ("helpers_queued_us", "plain"),  # run-queue wait of the other threads, summed; None: they did too little to look
     ("stolen_us", "plain"),  # residual without one voluntary switch: cannot be blocking
     ("read_bytes", "plain"),  # bytes that came from the storage medium
     ("faults", "plain"),  # major faults
@@ -76,6 +76,7 @@ WORKERS = (
     ("feeder_queued_us", "plain"),  # its run-queue wait
     ("pickled_us", "after:fetched_us"),  # it began to send, pickling done
     ("waking_us", "plain"),  # run-queue wait of the fetching thread since its last fetch, before this one began
+    ("helpers", "plain"),  # how many other threads ran during the fetch
 )
 
 

@@ -134,12 +134,14 @@ class _Stopwatch:
         if row is None:
             return
         batch, began, waking, counted, collate, generation = row
-        fetched, cpu, helpers, system, queued, helpers_queued, stolen, read_bytes, faults, switches = counted
+        fetched, cpu, helpers_cpu, system, queued, helpers_queued, stolen, read_bytes, faults, switches, helpers = (
+            counted
+        )
         self._writer.add(
             (
-                self._loader, generation, batch, self._worker, began, fetched, shipped, cpu, helpers, system,
+                self._loader, generation, batch, self._worker, began, fetched, shipped, cpu, helpers_cpu, system,
                 queued, helpers_queued, stolen, read_bytes, faults, switches, collate, feeder_cpu, feeder_queued,
-                pickled, waking,
+                pickled, waking, helpers,
             )
         )  # fmt: skip
 

@@ -1,0 +1,172 @@
+"""The parts sum to the stall, and a cause gets what vanishes without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from edgetrain.analysis.attribution import BLOCK, MOST_BLOCKS, MOST_STEAL, Attribution, attribute
+from edgetrain.analysis.breakdown import break_down
+from tests.analysis.pipelines import Cost, record
+
+CAUSES = ("blocked", "preprocess", "contention", "handover")
+NAMES = {"blocked": "blocked", "preprocess": "cpu", "contention": "queued", "handover": "pickling"}
+
+
+def shares(
+    cost: Callable[[int], Cost], workers: int, step_us: int = 5_000, minibatches: int = 300, **more: int
+) -> tuple[dict[str, float], float]:
+    """What the rule says, and the stall in seconds, of all but the first minibatches."""
+    minibatches_columns, worker_columns = record(cost, minibatches, workers, step_us, **more)
+    parts = break_down(minibatches_columns)
+    said = attribute(minibatches_columns, worker_columns, parts.rows, parts.stall_s)
+    check_law(said, parts.stall_s)
+    counts = slice(2 * workers + 1, None)
+    stall = float(parts.stall_s[counts].sum())
+    return {c: float(getattr(said, f"{c}_s")[counts].sum()) / max(stall, 1e-12) for c in CAUSES}, stall
+
+
+def check_law(said: Attribution, stall_s: np.ndarray) -> None:
+    parts = np.stack([getattr(said, f"{cause}_s") for cause in CAUSES])
+    assert np.allclose(parts.sum(axis=0), stall_s, atol=1e-9)
+    assert np.all(parts >= 0)
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 4])
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_single_cause_gets_all_of_the_stall(cause: str, workers: int) -> None:
+    if cause == "handover":
+        # Sending goes on beside the next fetch; receiving is what the loop has to wait for.
+        said, stall = shares(lambda batch: Cost(pickling=32_000, receiving=20_000), max(workers, 1))
+    else:
+        said, stall = shares(lambda batch: Cost(**{NAMES[cause]: 32_000}), workers)
+    assert stall > 0.1
+    assert said[cause] > 0.95
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_two_equal_causes_get_half_each_whatever_their_order(workers: int) -> None:
+    said, _ = shares(lambda batch: Cost(blocked=16_000, cpu=16_000), workers)
+    assert said["blocked"] == pytest.approx(0.5, abs=0.03)
+    assert said["preprocess"] == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.parametrize(("workers", "hogs"), [(0, 1), (1, 1), (2, 1), (1, 2), (4, 1)])
+def test_a_shared_core_splits_like_its_time_slices(workers: int, hogs: int) -> None:
+    others = hogs + max(workers, 1) - 1
+    said, _ = shares(lambda batch: Cost(cpu=32_000, queued=32_000 * others), workers)
+    assert said["contention"] == pytest.approx(others / (others + 1), abs=0.08)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("period", [5, 10, 23])
+def test_a_straggler_answers_for_the_stall_that_vanishes_without_it(period: int, workers: int) -> None:
+    def cost(batch: int) -> Cost:
+        return Cost(blocked=100_000 if batch % period == 0 else 0, cpu=16_000 + 1_000 * (batch % 3))
+
+    said, stall = shares(cost, workers, step_us=20_000)
+    _, without = shares(lambda batch: cost(batch).without("blocked"), workers, step_us=20_000)
+    assert said["blocked"] == pytest.approx(1 - without / stall, abs=0.05)
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_behind_an_accelerator_only_the_visible_part_is_shared_out(workers: int) -> None:
+    def cost(batch: int) -> Cost:
+        return Cost(blocked=30_000 + 100 * (batch % 7), cpu=10_000)
+
+    said, stall = shares(cost, workers, step_us=1_000, gpu_us=12_000)
+    _, without = shares(lambda batch: cost(batch).without("blocked"), workers, step_us=1_000, gpu_us=12_000)
+    _, alone = shares(lambda batch: cost(batch).without("cpu"), workers, step_us=1_000, gpu_us=12_000)
+    assert stall > 0.1
+    # Of two causes, each gets the mean of what it adds alone and what it adds to the other.
+    assert said["blocked"] == pytest.approx((alone + stall - without) / 2 / stall, abs=0.03)
+
+
+def test_work_of_helper_threads_is_pre_processing_and_their_waiting_is_contention() -> None:
+    minibatches, workers = record(lambda batch: Cost(blocked=40_000), 100, 1, 5_000)
+    workers = {**workers, "helpers_us": np.full(100, 60_000), "helpers_queued_us": np.full(100, 20_000)}
+    parts = break_down(minibatches)
+    said = attribute(minibatches, workers, parts.rows, parts.stall_s)
+    check_law(said, parts.stall_s)
+    total = parts.stall_s[1:].sum()
+    assert said.preprocess_s[1:].sum() / total == pytest.approx(0.75, abs=0.05)
+    assert said.contention_s[1:].sum() / total == pytest.approx(0.25, abs=0.05)
+
+
+def test_kernel_time_of_a_fetch_that_reached_the_medium_is_storage() -> None:
+    minibatches, workers = record(lambda batch: Cost(blocked=10_000, cpu=30_000), 100, 1, 5_000)
+    cold = {**workers, "read_bytes": np.full(100, 1 << 20), "system_us": np.full(100, 20_000)}
+    warm = {**cold, "read_bytes": np.zeros(100, np.int64)}
+    parts = break_down(minibatches)
+    for columns, expected in ((cold, 0.75), (warm, 0.25)):
+        said = attribute(minibatches, columns, parts.rows, parts.stall_s)
+        assert said.blocked_s[1:].sum() / parts.stall_s[1:].sum() == pytest.approx(expected, abs=0.05)
+
+
+def test_a_sender_starved_by_its_own_worker_is_pre_processing() -> None:
+    minibatches, workers = record(lambda batch: Cost(cpu=30_000, pickling=25_000), 100, 1, 5_000)
+    starved = {**workers, "feeder_cpu_us": np.full(100, 100)}
+    parts = break_down(minibatches)
+    said = attribute(minibatches, starved, parts.rows, parts.stall_s)
+    assert said.preprocess_s[2:].sum() / parts.stall_s[2:].sum() > 0.9
+
+
+def test_under_high_steal_there_is_no_verdict_but_a_doubt() -> None:
+    minibatches, workers = record(lambda batch: Cost(cpu=30_000), 50, 1, 5_000)
+    parts = break_down(minibatches)
+    said = attribute(minibatches, workers, parts.rows, parts.stall_s, steal_share=2 * MOST_STEAL)
+    assert not said.verdict
+    assert [doubt["kind"] for doubt in said.doubts] == ["steal"]
+    stolen = {**workers, "stolen_us": np.full(50, 9_000)}
+    assert not attribute(minibatches, stolen, parts.rows, parts.stall_s).verdict
+    assert attribute(minibatches, workers, parts.rows, parts.stall_s, steal_share=0.01).verdict
+
+
+def test_without_most_of_the_workers_rows_there_is_no_verdict() -> None:
+    minibatches, workers = record(lambda batch: Cost(cpu=30_000), 50, 1, 5_000)
+    parts = break_down(minibatches)
+    few = {name: values[:20] for name, values in workers.items()}
+    assert not attribute(minibatches, few, parts.rows, parts.stall_s).verdict
+    most = {name: values[:45] for name, values in workers.items()}
+    said = attribute(minibatches, most, parts.rows, parts.stall_s)
+    assert said.verdict
+    check_law(said, parts.stall_s)
+    assert not attribute(minibatches, {}, parts.rows, parts.stall_s).verdict
+
+
+def test_a_training_longer_than_its_blocks_is_judged_by_even_picks() -> None:
+    count = BLOCK * (MOST_BLOCKS + 500)
+
+    def cost(batch: int) -> Cost:
+        return Cost(blocked=20_000) if batch < count // 2 else Cost(cpu=20_000)
+
+    minibatches, workers = record(cost, count, 1, 5_000)
+    parts = break_down(minibatches)
+    said = attribute(minibatches, workers, parts.rows, parts.stall_s)
+    check_law(said, parts.stall_s)
+    assert said.blocked_s.sum() / parts.stall_s.sum() == pytest.approx(0.5, abs=0.01)
+    assert said.preprocess_s[: count // 2 - BLOCK].sum() < 0.02 * said.blocked_s.sum()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_for_any_mixture_the_parts_are_near_what_vanishes(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    means = random.dirichlet(np.ones(3)) * 40_000
+    costs = random.gamma(4.0, means / 4.0, (400, 3)).astype(int)
+    workers = int(random.integers(0, 4))
+
+    def cost(batch: int) -> Cost:
+        return Cost(*costs[batch].tolist())
+
+    said, stall = shares(cost, workers, minibatches=400)
+    if stall < 0.2:
+        pytest.skip("nothing to explain")
+    # What vanishes with each cause, scaled to one: an independent reading of the same counterfactual.
+    vanish = []
+    for cause in ("blocked", "preprocess", "contention"):
+        removed = shares(lambda batch, cause=cause: cost(batch).without(NAMES[cause]), workers, minibatches=400)[1]
+        vanish.append(stall - removed)
+    for cause, expected in zip(("blocked", "preprocess", "contention"), np.array(vanish) / sum(vanish), strict=True):
+        assert said[cause] == pytest.approx(expected, abs=0.12)
