@@ -20,7 +20,7 @@ def group(draw, runs, level=1.0, between=0.03, within=0.02, epochs=4):
                 {"epoch": epoch, "minibatches": 100, "e2e_s": e2e, "fetch_stall_s": 0.2 * e2e, "fill_s": 0.01 * e2e,
                  "compute_s": 0.7 * e2e, "copy_s": None, "energy_j": None}
             )  # fmt: skip
-        made.append(SimpleNamespace(run=SimpleNamespace(run=f"r{number}"), epochs=tuple(rows)))
+        made.append(SimpleNamespace(run=SimpleNamespace(run=f"r{number}"), epochs=tuple(rows), summary={}))
     return made
 
 

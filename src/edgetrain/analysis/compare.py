@@ -33,7 +33,10 @@ NORMAL = 1.960
 
 METRICS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], float | None]]] = {
     "e2e": ("s per minibatch, end to end", lambda epoch: epoch["e2e_s"]),
-    "fetch_stall": ("s per minibatch, fetch stall without fill", lambda epoch: epoch["fetch_stall_s"] - epoch["fill_s"]),
+    "fetch_stall": (
+        "s per minibatch, fetch stall without fill",
+        lambda epoch: epoch["fetch_stall_s"] - epoch["fill_s"],
+    ),
     "compute": ("s per minibatch, copy and compute", lambda epoch: epoch["compute_s"] + (epoch["copy_s"] or 0.0)),
     "energy": ("J per minibatch", lambda epoch: epoch["energy_j"]),
 }
@@ -77,7 +80,10 @@ def compare(a: Sequence[Digest], b: Sequence[Digest], seed: int = 0) -> Comparis
     return Comparison(
         tuple(digest.run.run for digest in a),
         tuple(digest.run.run for digest in b),
-        tuple(_differences(a, b, (lambda number: number > 0) if several else (lambda number: True), seed)),
+        (
+            *_differences(a, b, (lambda number: number > 0) if several else (lambda number: True), seed),
+            *_steady_differences(a, b, seed),
+        ),
         tuple(_differences(a, b, lambda number: number == 0, seed)) if several else (),
     )
 
@@ -88,6 +94,20 @@ def _differences(
     found = []
     for name, (unit, value) in METRICS.items():
         sides = [_values(side, value, wanted) for side in (a, b)]
+        if all(sides):
+            found.append(_difference(name, unit, sides[0], sides[1], seed))
+    return found
+
+
+def _steady_differences(a: Sequence[Digest], b: Sequence[Digest], seed: int) -> list[Difference]:
+    """Compare steady minibatches alone, one value a run: short runs (a mode profiled, a log) are mostly warm-up."""
+    found = []
+    for name, unit, (group, key), scale in (
+        ("steady", "s per minibatch, steady ones only", ("minibatch", "mean_ms"), 1e-3),
+        ("steady_power", "W, while they ran", ("power_w", "median"), 1.0),
+    ):
+        known = [[(each.summary.get(group) or {}).get(key) for each in side] for side in (a, b)]
+        sides = [[np.asarray([value * scale]) for value in side if value is not None] for side in known]
         if all(sides):
             found.append(_difference(name, unit, sides[0], sides[1], seed))
     return found
