@@ -6,7 +6,6 @@ output names parameters, minibatches and batch size where the script printed the
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetrain.schema import PowerMode
-from edgetrain.store.importers.base import Problems, number, read_csv
+from edgetrain.store.importers.base import Problems, instant_us, number, read_csv
 from edgetrain.units import HZ_PER_KHZ
 
 _FOLDER = re.compile(r"pm_(\d{1,3})_(\d{1,9})_(\d{1,12})_(\d{1,12})$")
@@ -134,11 +133,11 @@ def _started_wall(texts: Mapping[str, tuple[str, str]], reference: str | None) -
     header, rows = read_csv(texts.get("tegrastats", ("", ""))[1])
     for _, row in rows:
         cells = dict(zip(header, row, strict=False))
-        at_s = number(cells.get("log_time", ""))
+        at_us = instant_us(number(cells.get("log_time", "")))
         try:
             wall = datetime.fromisoformat(cells.get("time", ""))
-        except ValueError:
+            if at_us is not None:
+                return (wall - timedelta(microseconds=at_us)).isoformat(timespec="seconds")
+        except (ValueError, OverflowError):
             continue
-        if not math.isnan(at_s):
-            return (wall - timedelta(seconds=at_s)).isoformat(timespec="seconds")
     return None
