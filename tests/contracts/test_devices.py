@@ -14,6 +14,7 @@ from edgetrain.device.base import Device, Probe, open_device
 from edgetrain.device.host import HostDevice
 from edgetrain.sampling.lane import encoding_of
 from edgetrain.schema import DeviceSpec
+from tests import boards
 from tests.device import host_tree
 
 BOARDS = ("orin-agx", "orin-nano", "xavier-agx", "xavier-nx", "nano")
@@ -35,7 +36,15 @@ MAKERS: dict[str, Maker] = {
     "empty folder": lambda folder: HostDevice(folder),
 }
 if SIMULATED:
-    MAKERS.update({f"sim:{board}": (lambda folder, board=board: open_device(f"sim:{board}")) for board in BOARDS})
+    MAKERS.update(
+        {
+            f"sim:{board}": (lambda folder, board=board: open_device(f"sim:{board}@{folder / 'board'}"))
+            for board in BOARDS
+        }
+    )
+MAKERS.update(
+    {name: (lambda folder, name=name: boards.open_fixture(name, folder)) for name in (*boards.PAIRS, *boards.VARIANTS)}
+)
 
 
 @pytest.fixture(params=MAKERS)

@@ -86,9 +86,9 @@ def run(count: int = FULL, seed: int = 0) -> str:
                 pass  # and it can be set again
             assert device.state() == state
     return (
-        f"{count} kills at random instants while switching modes on three simulated boards (seed {seed}): the original "
-        f"state came back at the next start every time; {dirty} of them had left the board changed, {restored} a journal "
-        "to undo."
+        f"{count} kills at random instants while switching modes on three simulated boards (seed {seed}): the "
+        f"original state came back at the next start every time; {dirty} had left the board changed, "
+        f"{restored} a journal to undo."
     )
 
 

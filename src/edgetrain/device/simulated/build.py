@@ -124,13 +124,14 @@ def show_clock(shape: Shape, root: Path, core: int) -> None:
     if not (root / folder / "related_cpus").exists():
         table = shape.cpu_khz
         put(root, f"{folder}/scaling_available_frequencies", " ".join(map(str, table)))
-        put(root, f"{folder}/related_cpus", " ".join(map(str, cluster)))
         put(root, f"{folder}/scaling_governor", "schedutil")
         for name, value in (
             ("cpuinfo_max_freq", table[-1]), ("cpuinfo_min_freq", table[0]), ("scaling_max_freq", table[-1]),
             ("scaling_min_freq", table[0]), ("scaling_cur_freq", table[-1]),
         ):  # fmt: skip
             put(root, f"{folder}/{name}", str(value))
+        # Last: a folder without it was being made when its maker was killed, and is made again.
+        put(root, f"{folder}/related_cpus", " ".join(map(str, cluster)))
     if shape.policy_links:
         link(root, f"{CPU}/cpu{core}/cpufreq", f"../cpufreq/policy{cluster[0]}")
 
@@ -143,8 +144,7 @@ def _gpu(shape: Shape, root: Path) -> None:
     put(root, f"{folder}/governor", "nvhost_podgov")
     device = folder.split("/devfreq")[0]
     put(root, f"{device}/of_node/name", shape.gpu_node)
-    depth = len(folder.split("/devfreq")[1].strip("/").split("/")) if "/devfreq" in folder else 1
-    link(root, f"{folder}/device", "../" * (depth if "devfreq_dev" not in folder else 1))
+    link(root, f"{folder}/device", os.path.relpath(root / device, root / folder))
     up = os.path.relpath(root / folder, root / "sys/class/devfreq")
     link(root, f"sys/class/devfreq/{shape.gpu_class}", up)
     if shape.gpu_load:
