@@ -77,8 +77,9 @@ def main() -> int:
             "# The sampler's cost",
             "",
             f"`python benchmarks/telemetry.py --seconds {seconds:g} --device {options.device}` on "
-            f"{platform.machine()}, {os.cpu_count()} cores, kernel {platform.release()}, load {os.getloadavg()[0]:.1f}; a dataset of "
-            f"{options.files:,} files is followed. Share of one core; origin: measured.",
+            f"{platform.machine()}, {os.cpu_count()} cores, kernel {platform.release()}, load "
+            f"{os.getloadavg()[0]:.1f}; a dataset of {options.files:,} files is followed. Share of one "
+            "core; origin: measured.",
             "",
             "| cores | CPU, start included | CPU after the start | start | late p50 | late p99 | missed | written |",
             "|---|---|---|---|---|---|---|---|",
