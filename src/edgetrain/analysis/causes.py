@@ -12,9 +12,9 @@ from edgetrain.analysis.breakdown import Parts, break_down
 from edgetrain.schema import Run
 from edgetrain.units import spell
 
-MOST_ATTRIBUTED = 400_000  # minibatches attributed one by one; above, blocks of the run stand for it
-BLOCKS = 60  # of the long run, evenly spread
-BLOCK = 3_000  # minibatches in each
+MOST_ATTRIBUTED = 150_000  # minibatches attributed one by one; above, blocks of the run stand for it
+BLOCKS = 40  # of the long run, evenly spread
+BLOCK = 1_000  # minibatches in each
 CAUSES = ("blocked_s", "preprocess_s", "contention_s", "handover_s")
 
 
