@@ -23,6 +23,7 @@ from edgetrain.schema.tegrastats import Line, parse_line
 from edgetrain.store import Store
 from edgetrain.store.importers import import_path
 
+FULL = 100_000
 NOISE = [bytes([value]) for value in range(256)]
 WORDS = [
     "NVENC",
