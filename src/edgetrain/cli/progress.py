@@ -58,7 +58,7 @@ class Shown:
                     self._bar.remove_task(self._task)
                 self._task = self._bar.add_task(words, total=total)
             self._bar.update(self._task, completed=done, total=total)
-        elif stage != self._stage or time.monotonic() - self._told_s > PLAIN_EVERY_S:
+        elif not self._stage or time.monotonic() - self._told_s > PLAIN_EVERY_S:
             print(f"{words} {done}/{total}" if total else words, file=sys.stderr, flush=True)
             self._told_s = time.monotonic()
         self._stage = stage

@@ -1,0 +1,156 @@
+"""From the command line to the record: run, show, bad days, quickstart."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from edgetrain.cli import main
+from edgetrain.inside.stream import MAGIC
+from edgetrain.runner import characterise
+from edgetrain.store import Store
+
+SMALL = ["--scale", "0.01", "--minibatches", "6", "--epochs", "1"]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("store")
+
+
+def test_run_and_show_give_the_same_document(store, capfd):
+    assert main(["run", "lenet5", *SMALL, "--workers", "1", "--cache", "warm", "--store", str(store), "--json"]) == 0
+    ran = capfd.readouterr()
+    assert main(["show", "last", "--store", str(store), "--json"]) == 0
+    assert json.loads(ran.out) == json.loads(capfd.readouterr().out)
+    document = json.loads(ran.out)
+    (epoch,) = document["epochs"]
+    assert epoch["minibatches"] == 6
+    assert document["loading"]["workers"] == 1
+    parts = epoch["fetch_stall_s"] + (epoch["copy_s"] or 0) + epoch["compute_s"] + epoch["overhead_s"]
+    assert parts == pytest.approx(epoch["e2e_s"])
+    assert sum(epoch["stall_by"].values()) == pytest.approx(epoch["fetch_stall_s"])
+    assert epoch["energy_j"] is None or epoch["energy_j"] > 0
+    assert "generating the dataset" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["run", "alexnet"], "no workload is called 'alexnet'"),
+        (["run", "lenet5", "--dataset", "/nowhere"], "there is no dataset at /nowhere"),
+        (["run", "lenet5", "--scale", "0.001", "--batch-size", "64"], "60 samples, fewer than one minibatch of 64"),
+        (["run", "lenet5", "--compute", "paced"], "--compute-ms"),
+        (["run", "lenet5", "--batch-size", "0"], "--batch-size must be at least 1"),
+        (["run", "lenet5", "--workers", "many"], "many"),
+        (["run", "lenet5", "--limit", "cores"], "cannot read the limit"),
+        (["data", "lenet5", "/nowhere"], "there is no dataset"),
+        (["quickstart", "-o", "/nowhere/page.html"], "no folder /nowhere"),
+    ],
+)
+def test_wrong_usage_is_status_2_and_a_sentence_without_a_traceback(store, capfd, arguments, text):
+    assert main([*arguments, "--store", str(store)]) == 2
+    told = capfd.readouterr()
+    assert text in told.err and "Traceback" not in told.err and told.out == ""
+
+
+def test_a_store_that_cannot_be_written_is_status_1_and_a_sentence(store, capfd):
+    dataset = str(next(path for path in (store / "data").iterdir() if "600" in path.name))
+    assert main(["run", "lenet5", "--dataset", dataset, "--store", "/proc/edgetrain"]) == 1
+    told = capfd.readouterr().err
+    assert "--store" in told and "Traceback" not in told
+
+
+def start(store):
+    """Start a run that would take minutes, and wait until its first minibatches are on disk."""
+    command = [sys.executable, "-m", "edgetrain", "run", "lenet5", "--scale", "0.01", "--epochs", "9999"]
+    command += ["--compute", "paced", "--compute-ms", "5", "--workers", "1", "--store", str(store)]
+    tool = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    until_s = time.monotonic() + 60
+    while time.monotonic() < until_s:
+        for stream in Path(store).glob("runs/*/minibatches-*.ets"):
+            pid = int(stream.stem.partition("-")[2])
+            if Path(f"/proc/{pid}").exists() and MAGIC in stream.read_bytes():
+                return tool, pid
+        assert tool.poll() is None, tool.stderr.read()
+        time.sleep(0.05)
+    raise AssertionError("no minibatch was recorded within a minute")
+
+
+def gone(pid):
+    """Return whether a process is gone, or waits for nobody but its parent."""
+    for _ in range(300):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_with_130_and_a_readable_record(store, number):
+    tool, pid = start(store)
+    tool.send_signal(number)
+    out, err = tool.communicate(timeout=60)
+    assert tool.returncode == 130 and out == ""
+    assert "interrupted" in err and "edgetrain show" in err and "Traceback" not in err
+    run = Store(store).open("last")
+    assert run.manifest["state"] == "interrupted" and not run.lost
+    assert len(run.minibatches["asked_us"]) > 0
+    assert gone(pid)
+
+
+def test_a_killed_tool_leaves_a_closed_record_and_no_process(store):
+    tool, pid = start(store)
+    tool.kill()
+    tool.communicate(timeout=60)
+    assert gone(pid)
+    run = Store(store).open("last")
+    assert run.manifest["state"] == "interrupted"
+    assert "edgetrain itself was killed" in run.manifest["reason"]
+    assert len(run.minibatches["asked_us"]) > 0
+
+
+def test_data_generates_once_and_says_what_there_is(tmp_path, capfd):
+    arguments = ["data", "mobilenet_v3", "--scale", "0.0005", "--store", str(tmp_path)]
+    assert main([*arguments, "--dry-run"]) == 0
+    assert "would generate 12 samples" in capfd.readouterr().out and not any(tmp_path.iterdir())
+    documents = []
+    for _ in range(2):
+        assert main([*arguments, "--json"]) == 0
+        documents.append(json.loads(capfd.readouterr().out))
+    assert documents[0] == documents[1]
+    assert (documents[0]["samples"], documents[0]["files"], documents[0]["classes"]) == (12, 12, 203)
+
+
+def test_quickstart_characterises_and_writes_its_report(tmp_path, capfd, monkeypatch):
+    subject = characterise.Subject("lenet5", 0.01, 4, 4, 6, 1.0)
+    monkeypatch.setattr("edgetrain.cli.quickstart.SUBJECTS", (subject,))
+    monkeypatch.setattr(characterise, "WORKERS", (0, 1))
+    page = tmp_path / "page.html"
+    assert main(["quickstart", "-o", str(page), "--store", str(tmp_path / "store"), "--json"]) == 0
+    told = capfd.readouterr()
+    document = json.loads(told.out)
+    seen = [(run["loading"]["workers"], run["loading"]["cache"]) for run in document["runs"]]
+    assert seen == [(0, "cold"), (0, "warm"), (1, "cold"), (1, "warm")]
+    assert not document["failed"] and str(page) in told.err.replace("\n", "")
+    text = page.read_text()
+    assert "lenet5" in text and "<svg" in text
+
+
+def test_the_budget_decides_the_minibatches_within_bounds():
+    subject = characterise.SUBJECTS[1]
+    assert characterise.affordable(subject, 1e-9, 140) == subject.most
+    assert characterise.affordable(subject, 1e9, 140) == subject.least
+    counts = [characterise.affordable(subject, step_s, 140) for step_s in (0.2, 0.5, 1.0, 2.0)]
+    assert counts == sorted(counts, reverse=True)
