@@ -50,7 +50,7 @@ def test_run_and_show_give_the_same_document(store, capfd):
         (["run", "lenet5", "--scale", "0.001", "--batch-size", "64"], "60 samples, fewer than one minibatch of 64"),
         (["run", "lenet5", "--compute", "paced"], "--compute-ms"),
         (["run", "lenet5", "--batch-size", "0"], "--batch-size must be at least 1"),
-        (["run", "lenet5", "--workers", "many"], "many"),
+        (["run", "lenet5", "--workers", "many"], "--workers"),
         (["run", "lenet5", "--limit", "cores"], "cannot read the limit"),
         (["data", "lenet5", "/nowhere"], "there is no dataset"),
         (["quickstart", "-o", "/nowhere/page.html"], "no folder /nowhere"),
@@ -136,13 +136,13 @@ def test_data_generates_once_and_says_what_there_is(tmp_path, capfd):
 def test_quickstart_characterises_and_writes_its_report(tmp_path, capfd, monkeypatch):
     subject = characterise.Subject("lenet5", 0.01, 4, 4, 6, 1.0)
     monkeypatch.setattr("edgetrain.cli.quickstart.SUBJECTS", (subject,))
-    monkeypatch.setattr(characterise, "WORKERS", (0, 1))
+    monkeypatch.setattr(characterise, "WORKERS", (1,))
     page = tmp_path / "page.html"
     assert main(["quickstart", "-o", str(page), "--store", str(tmp_path / "store"), "--json"]) == 0
     told = capfd.readouterr()
     document = json.loads(told.out)
     seen = [(run["loading"]["workers"], run["loading"]["cache"]) for run in document["runs"]]
-    assert seen == [(0, "cold"), (0, "warm"), (1, "cold"), (1, "warm")]
+    assert seen == [(1, "cold"), (1, "warm")]
     assert not document["failed"] and str(page) in told.err.replace("\n", "")
     text = page.read_text()
     assert "lenet5" in text and "<svg" in text

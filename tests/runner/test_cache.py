@@ -38,11 +38,11 @@ def test_cold_after_warm_after_cold(files, tmp_path):
 
 
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no memory filesystem to write to")
-def test_files_that_cannot_be_cooled_are_a_doubt():
+def test_files_that_cannot_be_cooled_are_a_doubt(tmp_path):
     path = Path(f"/dev/shm/edgetrain-test-{os.getpid()}")
     path.write_bytes(b"x" * 100_000)
     try:
-        found = cache.settle("cold", [str(path)], silent, drop=Path("/nowhere"))
+        found = cache.settle("cold", [str(path)], silent, drop=tmp_path / "absent" / "drop_caches")
     finally:
         path.unlink()
     assert found.doubt is not None

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 WORDS = {
     "dataset": "generating the dataset",
+    "mode": "waiting for the power mode to settle",
     "prepare": "loading torch and the network",
     "baseload": "measuring the idle baseload",
     "cold": "dropping the dataset from the page cache",

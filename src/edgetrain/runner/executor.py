@@ -28,6 +28,7 @@ from edgetrain.runner.anchors import anchor
 from edgetrain.runner.cache import settle
 from edgetrain.runner.checks import check
 from edgetrain.runner.child import SamplerProcess, TrainingChild
+from edgetrain.runner.modes import settle as wait_steady
 from edgetrain.schema import Experiment
 from edgetrain.store import Store
 from edgetrain.units import spell_bytes
@@ -60,9 +61,9 @@ def execute(
     store = store or Store()
     tell = progress or (lambda stage, done, total: None)
     if device_spec.startswith("sim:"):
-        from edgetrain.device.simulated import simulate_run
+        from edgetrain.runner.simulated import simulate_run
 
-        return str(simulate_run(experiment, device_spec, store, tell))
+        return str(simulate_run(experiment, device_spec, store, tell, command))
     if not sys.platform.startswith("linux"):
         raise UsageError(f"training is measured on Linux, and this is {sys.platform}; records can be read here")
     check(experiment)
@@ -150,12 +151,17 @@ class _Run:
         from edgetrain.device.control import Setting
 
         with control.hold(Setting(mode=mode)):
-            said = {"asked": str(mode), "start": _as_text(control, "read"), "end": None}
+            said = {"asked": str(mode), "start": control.read(), "end": None}
             self.manifest["power_mode"] = said
+            self.tell("mode", 0, None)
+            for text in wait_steady(self.device, mode).doubts:
+                self._doubt("mode_not_settled", text)
             try:
                 yield
             finally:
-                said["end"] = _as_text(control, "read")
+                said["end"] = control.read()
+                for text in control.drift():
+                    self._doubt("clocks_differ", f"during the run, {text}")
 
     def _held_down(self, dataset: str | None, generated: bool, files: tuple[str, ...]) -> None:
         limits = limits_for(self.experiment)
@@ -299,10 +305,7 @@ class _Run:
         return WorkloadError(f"the training process ended with status {status}: {words or 'it left no message'}")
 
     def _oom(self) -> str | None:
-        after = about.oom_kills()
-        if self.oom_before is None or after is None or after <= self.oom_before:
-            return None
-        return "; the kernel ran out of memory and killed it: lower --batch-size or --workers, or close other programs"
+        return about.out_of_memory(self.oom_before, about.oom_kills())
 
     def _event(self, kind: str, text: str) -> None:
         append_event(str(self.path / "events-runner.jsonl"), kind, text)
@@ -338,11 +341,6 @@ def _listed(dataset: str | None) -> tuple[str, ...]:
     from edgetrain.sampling import Inventory
 
     return tuple(Inventory.of(dataset).paths)
-
-
-def _as_text(control: Any, what: str) -> str | None:
-    read = getattr(control, what, None)
-    return None if read is None else str(read())
 
 
 @contextlib.contextmanager

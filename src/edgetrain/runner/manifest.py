@@ -164,6 +164,13 @@ def oom_kills() -> int | None:
     return None
 
 
+def out_of_memory(before: int | None, after: int | None) -> str | None:
+    """Return what to say where the OOM killer struck between two counts; None where it did not, or nobody counts."""
+    if before is None or after is None or after <= before:
+        return None
+    return "; the kernel ran out of memory and killed it: lower --batch-size or --workers, or close other programs"
+
+
 def merged(manifest: Mapping[str, Any], key: str, more: Mapping[str, Any]) -> dict[str, Any]:
     """Return a manifest in which one section has more facts."""
     return {**manifest, key: {**(manifest.get(key) or {}), **more}}
