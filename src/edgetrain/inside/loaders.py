@@ -21,7 +21,8 @@ WAIT_WORTH_US = 100  # a shorter wait is not worth a second look at the run queu
 class Pass:
     """One pass over one loader, as the training process sees it."""
 
-    def __init__(self, session, loader, workers):
+    def __init__(self, session, loader, workers, iterator=None):
+        self._iterator = None if iterator is None else weakref.ref(iterator)
         self.session = session
         self.loader = loader  # its number
         self.workers = workers
@@ -36,6 +37,10 @@ class Pass:
         self._close_row = session.close_row
         session.pass_begins(self)
 
+    def left(self):
+        """Return whether nobody can ask for the next minibatch any more: the loop was left by a break."""
+        return self._iterator is not None and self._iterator() is None
+
     def ended(self):
         """The pass is over: exhausted, broken off or failed."""
         if self.row is not None:
@@ -47,7 +52,7 @@ class WorkerPass(Pass):
     """A pass whose minibatches come from worker processes."""
 
     def __init__(self, session, loader, iterator):
-        Pass.__init__(self, session, loader, iterator._num_workers)
+        Pass.__init__(self, session, loader, iterator._num_workers, iterator)
         self.sent = {}  # batch: (instant, worker)
         self._last_index = None  # of the batch that arrived last, where order is not kept
         if not getattr(iterator, "_in_order", True):
@@ -96,7 +101,7 @@ class WorkerPass(Pass):
         self.batches += 1
         session = self.session
         session.opened(self)
-        session.cost_ns += time.monotonic_ns() - ready + asked - entered
+        session.spent(time.monotonic_ns() - ready + asked - entered)
         return data
 
 
@@ -104,7 +109,7 @@ class OwnPass(Pass):
     """A pass whose minibatches the loop fetches itself (no workers)."""
 
     def __init__(self, session, loader, iterator):
-        Pass.__init__(self, session, loader, 0)
+        Pass.__init__(self, session, loader, 0, iterator)
         worker.join_cgroups(session.run)  # the loop reads the dataset itself
         self._counters = session.own_counters()
         self._write = session.own_fetches(loader).add
@@ -150,7 +155,36 @@ class OwnPass(Pass):
         self.batches += 1
         session = self.session
         session.opened(self)
-        session.cost_ns += time.monotonic_ns() - ready + asked - entered
+        session.spent(time.monotonic_ns() - ready + asked - entered)
+        return data
+
+
+class OuterPass(Pass):
+    """A pass over something that is not torch's loader: only the wait is seen."""
+
+    def __init__(self, session, loader):
+        Pass.__init__(self, session, loader, None)
+
+    def next(self, iterator, original):
+        """Time one `next`."""
+        entered = time.monotonic_ns()
+        if self.row is not None:
+            self._close_row(self)
+        asked = time.monotonic_ns()
+        try:
+            data = original(iterator)
+        except BaseException:
+            self.ended()
+            raise
+        ready = time.monotonic_ns()
+        self.row = [
+            self.loader, self.generation, None, self.batches, UNKNOWN, asked // 1000, ready // 1000, None, None, None,
+            None, None, None, count(data), None, None,
+        ]  # fmt: skip
+        self.batches += 1
+        session = self.session
+        session.opened(self)
+        session.spent(time.monotonic_ns() - ready + asked - entered)
         return data
 
 

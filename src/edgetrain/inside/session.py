@@ -20,16 +20,15 @@ import os
 import sys
 import threading
 import time
+from multiprocessing import util
 
 from . import counters, facts, loaders, stream
 from .accelerator import Cuda
 from .loaders import COPIED, COPYING, DONE, EPOCH, EVALUATION, LAUNCHED, PHASE, TRAINING
 
 KEEP_S = 1.0  # how often the streams go out
+MOST_COST_NS = 500 * 1000
 NAME = "_edgetrain_session"  # on torch's loader module: one session a process, however this package was imported
-
-_forked = False
-_in_worker = False
 
 
 def begin(run, timing="async", steps=False):
@@ -41,23 +40,33 @@ def begin(run, timing="async", steps=False):
 
     session = getattr(dataloader, NAME, None)
     if session is not None and session.pid == os.getpid() and not session.ended:
+        if steps:
+            session.find_steps()
         return session
     session = Session(str(run), timing, steps)
     setattr(dataloader, NAME, session)
-    loaders.install(dataloader, lambda: _live(dataloader))
+    loaders.install(dataloader, lambda: live(dataloader))
     return session
 
 
-def _live(dataloader):
+def live(dataloader):
     """Return the session of this process; a training process that was forked off gets one of its own."""
     session = getattr(dataloader, NAME, None)
     if session is None or session.ended:
         return None
     if session.pid != os.getpid():
-        if "torch" in sys.modules and sys.modules["torch"].utils.data.get_worker_info() is not None:
+        if sys.modules["torch"].utils.data.get_worker_info() is not None:
             return None  # a loader inside a loader's worker
         session = Session(session.run, session.timing, session.finds_steps)
         setattr(dataloader, NAME, session)
+    return session
+
+
+def _here(dataloader):
+    """Return the session of this process, if it wants steps found; never makes one."""
+    session = getattr(dataloader, NAME, None)
+    if session is None or session.ended or not session.finds_steps or session.pid != os.getpid():
+        return None
     return session
 
 
@@ -85,6 +94,7 @@ class Session:
         self._stack = []
         self._generations = {}
         self._loaders = []
+        self._others = []  # what is iterated and is no torch loader, kept alive so that it keeps its number
         self._label = None
         self._epochs = 0
         self._epochs_done = {}
@@ -105,13 +115,22 @@ class Session:
         self._keeper = threading.Thread(target=self._keep, name="edgetrain-writer", daemon=True)
         self._keeper.start()
         if steps:
-            from . import steps as finder
-
-            with self.guard("steps cannot be seen"):
-                finder.install(self._torch, lambda: self if not self.ended and self.pid == os.getpid() else None)
+            self.find_steps()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._left_behind)
         atexit.register(self.end)
+        # A child of multiprocessing leaves without atexit, but runs its finalizers.
+        util.Finalize(None, self.end, exitpriority=-50)
+
+    def find_steps(self):
+        """See backward passes and steps by hooks, for a loop that does not call `launched`."""
+        from torch.utils.data import dataloader
+
+        from . import steps
+
+        self.finds_steps = True
+        with self.guard("steps cannot be seen"):
+            steps.install(self._torch, lambda: _here(dataloader))
 
     # ---- what the loop calls -------------------------------------------------------------------------------------
 
@@ -165,7 +184,7 @@ class Session:
         else:
             cuda.remark(row, DONE)
             cuda.settle()
-        self.cost_ns += time.monotonic_ns() - entered
+        self.spent(time.monotonic_ns() - entered)
 
     def step_seen(self):
         """A hook saw a backward pass or an optimiser step end: every minibatch in hand was trained on."""
@@ -186,7 +205,11 @@ class Session:
                 cuda.remark(row, DONE)
         if cuda is not None and not synchronised:
             cuda.settle()
-        self.cost_ns += time.monotonic_ns() - entered
+        self.spent(time.monotonic_ns() - entered)
+
+    def spent(self, took_ns):
+        """Count our own time in the training thread. Longer than this it was preempted, not working."""
+        self.cost_ns += took_ns if took_ns < MOST_COST_NS else MOST_COST_NS
 
     def epoch_done(self, number, loss=None):
         """An epoch is over; its loss goes into the record."""
@@ -223,10 +246,25 @@ class Session:
             return known[1]
         number = self._first_number + len(self._loaders)
         loader.__dict__["_edgetrain_number"] = (self.pid, number)
-        with self.guard("a loader could not be described"):
-            self._loaders.append(facts.describe(loader, number))
-        self._dirty = True
+        self._describe(loader, number)
         return number
+
+    def number_of_other(self, batches):
+        """Return the number of something else that is iterated, the same for each pass over it."""
+        for number, known in self._others:
+            if known is batches:
+                return number
+        number = self._first_number + len(self._loaders)
+        self._others.append((number, batches))
+        self._describe(batches, number)
+        return number
+
+    def _describe(self, loader, number):
+        description = {"loader": number}
+        with self.guard("a loader could not be described"):
+            description = facts.describe(loader, number)
+        self._loaders.append(description)
+        self._dirty = True
 
     def generation_of(self, number):
         """Return which pass over this loader the next one is."""
@@ -266,6 +304,8 @@ class Session:
                 cuda.anchor()  # nothing is under way on the accelerator: it waits for this minibatch
             return
         stack = self._stack
+        for other in [other for other in stack if other.left()]:
+            other.ended()
         while track in stack and stack[-1] is not track:
             above = stack.pop()  # left by a break, or a loader run in step with this one
             above.ended_us = time.monotonic_ns() // 1000
