@@ -25,10 +25,12 @@ from edgetrain.inside.stream import MINIBATCHES, WORKERS, StreamWriter, write_js
 from edgetrain.runner.modes import settle
 from edgetrain.schema import Experiment, ModeMeasurement, Origin, PowerMode
 from edgetrain.store import Store
+from edgetrain.store.codec import read_json
 from edgetrain.units import NS_PER_S, US_PER_S, parse_bytes
 
 Progress = Callable[[str, int, int | None], None]
 RECORDED = ("rails", "gpu", "emc", "thermal", "alarms", "cpu")  # what lives on a simulated board
+CACHE = ".sim/page-cache.json"  # which network's dataset the simulated page cache holds, and how much of it
 WARM_UP = 5  # minibatches before a mode's time and power are taken; the published tables drop as many
 WORKING_BYTES = 2.5e9  # system, framework and network: what the page cache does not get
 PARAMETERS = {
@@ -144,8 +146,13 @@ def _record(
     training = Training(
         plan, physics, world.mode(), world.timeline, world.now_ns(), experiment.seed + experiment.repeat
     )
+    room = min(1.0, plan.cache_bytes / max(1, training.dataset_bytes))
+    kept = world.root / CACHE
     if experiment.loading.cache == "warm":
-        training.cached = min(1.0, plan.cache_bytes / max(1, training.dataset_bytes))
+        training.cached = room
+    elif experiment.loading.cache == "keep":
+        # What the run before left in the page cache: boards keep it between runs.
+        training.cached = min(room, float((read_json(kept) or {}).get(plan.network, 0.0)))
     manifest["workload"] = {
         **manifest["workload"], "samples": training.samples, "batch_size": plan.batch_size, "medium": plan.medium,
         "minibatches_per_epoch": min(training.minibatches_per_epoch, experiment.max_minibatches or 1 << 60),
@@ -169,6 +176,7 @@ def _record(
         recorder.follow(trained.ended_ns)
         minibatches.flush()
         workers.flush()
+    write_json(str(kept), {plan.network: training.cached})
     recorder.follow(world.now_ns() + NS_PER_S // 2)
     recorder.close()
     minibatches.close()

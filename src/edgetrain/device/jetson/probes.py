@@ -211,7 +211,7 @@ class EmcProbe:
 
 
 class ThermalProbe:
-    """Every thermal zone in °C; powered-down and placeholder zones are NaN or left out."""
+    """Every thermal zone in °C; powered-down and placeholder zones are left out, those that fall asleep are NaN."""
 
     name = "thermal"
     period_s = SLOW_S
@@ -222,6 +222,9 @@ class ThermalProbe:
         for zone in tree.glob("/sys/class/thermal/thermal_zone*"):
             kind = tree.text(f"{zone}/type")
             if kind is None or kind in DUMMY_ZONES:
+                continue
+            if (tree.number(f"{zone}/temp") or 0) * C_PER_MC <= OFF_C:
+                # Its block is powered down and stays so in training. One that answers EAGAIN may wake up: it is kept.
                 continue
             # `CPU-therm` to JetPack 5, `cpu-thermal` from 6: one word for both.
             word = kind.lower().replace("-thermal", "").replace("-therm", "").replace("-", "_")

@@ -1,7 +1,7 @@
 """The board's own tegrastats as a source of rails: the fallback where sysfs shows no power monitor.
 
 The first number of a rail is an instant value (itself averaged by the chip), the second an average since tegrastats
-started; only the first is kept. Spelling drifts between releases, so a rail is known by its shape alone.
+started; only the first is kept. Spelling drifts between releases; `schema.tegrastats` reads them all.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import re
 import select
 import subprocess
 import time
@@ -18,20 +17,14 @@ from collections.abc import Sequence
 from edgetrain.device.base import PowerSource
 from edgetrain.device.jetson.rails import NOT_CONNECTED, TOTALS
 from edgetrain.errors import ProbeUnavailable
-from edgetrain.units import W_PER_MW
+from edgetrain.schema.tegrastats import parse_line
 
 INTERVAL_S = 1.0
-# RAM and SWAP carry a unit of bytes behind the second number, so they do not fit.
-_RAIL = re.compile(r"(?<![\w@%\[])([A-Za-z][A-Za-z0-9_]*) (\d+)(mW)?/(\d+)(?:mW)?(?:/\d+(?:mW)?)?(?=\s|$)")
 
 
 def rails_of(line: str) -> dict[str, float]:
     """Return the rails of one line in watts; repeated and unconnected ones are left out."""
-    found: dict[str, float] = {}
-    for name, milliwatts, _, _ in _RAIL.findall(line):
-        if name not in NOT_CONNECTED:
-            found.setdefault(name, int(milliwatts) * W_PER_MW)
-    return found
+    return {name: watts for name, watts in parse_line(line).rails_w.items() if name.split("@")[0] not in NOT_CONNECTED}
 
 
 class TegrastatsProbe:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import bisect
 import math
 import random
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -136,6 +135,10 @@ class World:
         self._mode: PowerMode | None = None
         self._held = False
         self._mode_at_ns = 0
+        self._on: list[int] = []  # cores online
+        self._gpu_limits = (0, 0)
+        self._shown_loaded: bool | None = None
+        self._folders: list[str] = []  # of the cores' clocks
         facts = coefficients()[shape.name]
         self._start_ns = now_ns()
         self.timeline = Timeline(
@@ -149,18 +152,21 @@ class World:
     def changed(self) -> None:
         """Note that a file was written: what happened so far happened in the mode before."""
         self.catch_up()
-        self._mode = None
+        self._mode = self._shown_loaded = None
 
     def mode(self) -> PowerMode:
         """Return the mode in force, read from the tree; other processes may have changed it."""
         now_ns = self.now_ns()
-        if self._mode is None or now_ns - self._mode_at_ns > NS_PER_S:
+        if self._mode is None or now_ns - self._mode_at_ns > 3 * NS_PER_S:
             self._mode, self._mode_at_ns = self._read_mode(), now_ns
         return self._mode
 
     def _read_mode(self) -> PowerMode:
         get, shape = self.kernel.get, self.shape
-        on = [core for core in shape.cores if get(f"{CPU}/cpu{core}/online")]
+        on = self._on = [core for core in shape.cores if get(f"{CPU}/cpu{core}/online")]
+        home = self.root.resolve()
+        folders = {(self.root / CPU / f"cpu{core}/cpufreq").resolve() for core in on}
+        self._folders = [str(folder.relative_to(home)) for folder in sorted(folders) if folder.exists()]
         tops = [
             (get(f"{CPU}/cpu{core}/cpufreq/scaling_max_freq"), get(f"{CPU}/cpu{core}/cpufreq/scaling_min_freq"))
             for core in on
@@ -168,6 +174,7 @@ class World:
         top_khz, bottom_khz = max(tops, default=(shape.cpu_khz[-1], shape.cpu_khz[0]))
         self._held = top_khz == bottom_khz
         gpu_hz = get(f"{shape.gpu_folder}/max_freq")
+        self._gpu_limits = (gpu_hz, get(f"{shape.gpu_folder}/min_freq"))
         emc_hz = get(f"{BPMP_EMC}/rate") or get(f"{T210_EMC}/clk_rate") or shape.emc_hz[-1]
         return PowerMode(len(on), top_khz * HZ_PER_KHZ, gpu_hz, emc_hz)
 
@@ -259,7 +266,8 @@ class World:
 
     def _gpu_clock(self) -> str:
         busy = self._load_now().gpu_share > 0.05
-        top, bottom = (self.kernel.get(f"{self.shape.gpu_folder}/{name}_freq") for name in ("max", "min"))
+        self.mode()
+        top, bottom = self._gpu_limits
         if self.throttled():
             return str(max((hertz for hertz in self.shape.gpu_hz if hertz <= 0.85 * top), default=bottom))
         return str(top if busy else bottom)
@@ -271,14 +279,12 @@ class World:
         busy = self.timeline.busy_until_s(now_ns)
         seconds = (now_ns - self._start_ns) / NS_PER_S
         mode = self.mode()
-        on = [core for core in self.shape.cores if self.kernel.get(f"{CPU}/cpu{core}/online")]
         each = min(seconds, busy / max(1, mode.cores))
-        ticks = {core: (round(each * TICKS_PER_S), round((seconds - each) * TICKS_PER_S)) for core in on}
+        ticks = {core: (round(each * TICKS_PER_S), round((seconds - each) * TICKS_PER_S)) for core in self._on}
         self.kernel.put("proc/stat", stat_text(ticks))
         loaded = self.timeline.load(now_ns).busy_cores > 0.3
-        khz = mode.cpu_hz // HZ_PER_KHZ
-        for folder in sorted({(self.root / CPU / f"cpu{core}/cpufreq").resolve() for core in on}):
-            name = "/" + str(folder.relative_to(self.root.resolve()))
-            wanted = khz if loaded else self.kernel.get(f"{name}/scaling_min_freq")
-            if self.kernel.get(f"{name}/scaling_cur_freq") != wanted and re.search("cpufreq", name):
-                self.kernel.put(f"{name}/scaling_cur_freq", str(wanted))
+        if loaded != self._shown_loaded:
+            self._shown_loaded = loaded
+            for folder in self._folders:
+                khz = mode.cpu_hz // HZ_PER_KHZ if loaded else self.kernel.get(f"{folder}/scaling_min_freq")
+                self.kernel.put(f"{folder}/scaling_cur_freq", str(khz))

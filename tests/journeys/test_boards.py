@@ -1,0 +1,106 @@
+"""From a board to its modes and back, by the commands a person types, on a board that does not exist."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgetrain.cli import main
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("EDGETRAIN_SIM_HOME", str(tmp_path / "sim"))
+    monkeypatch.setenv("EDGETRAIN_STORE", str(tmp_path / "store"))
+    return tmp_path
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:  # type: ignore[type-arg]
+    assert main([*arguments, "--json"]) == 0
+    found: dict = json.loads(capsys.readouterr().out)  # type: ignore[type-arg]
+    assert found["schema"] == "edgetrain/1"
+    return found
+
+
+BOARD = ("--device", "sim:orin-agx")
+
+
+def test_modes_are_listed_set_and_restored(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = said(capsys, "modes", "list", *BOARD)
+    assert listed["origin"] == "simulated" and listed["custom_modes"] == 18_096 and listed["held"] is None
+    dry = said(capsys, "modes", "set", "8/1728/624.75/2133", *BOARD, "--dry-run")
+    assert dry["dry_run"] and len(dry["writes"]) > 10
+    assert said(capsys, "modes", "list", *BOARD)["now"] == listed["now"]
+    done = said(capsys, "modes", "set", "8/1728/624.75/2133", *BOARD)
+    assert done["now"] == "8 cores at 1728 MHz, GPU 624.75 MHz, memory 2133 MHz"
+    assert {write["path"] for write in done["writes"]} == {write["path"] for write in dry["writes"]}
+    held = said(capsys, "modes", "list", *BOARD)
+    assert held["held"].startswith("8 cores at 1728 MHz")
+    assert said(capsys, "modes", "restore", *BOARD, "--dry-run")["writes"]
+    assert said(capsys, "modes", "restore", *BOARD)["restored"]
+    assert said(capsys, "modes", "list", *BOARD)["now"] == listed["now"]
+    assert said(capsys, "modes", "restore", *BOARD)["restored"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (("modes", "set", "8/1700/600/3199"), 2, "nearest is"),
+        (("modes", "set", "turbo"), 2, "0 MAXN"),
+        (("modes", "set", "30W"), 1, "needs a reboot"),
+        (("modes", "set", "8/x/600/3199"), 2, "cannot read"),
+    ],
+)
+def test_a_wrong_mode_is_a_clear_message(
+    arguments: tuple[str, ...], status: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, *BOARD]) == status
+    heard = capsys.readouterr()
+    assert words in heard.err and "Traceback" not in heard.err and not heard.out
+
+
+def test_a_machine_without_modes_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["modes", "list", "--device", "host"]) == 2
+    assert "sim:orin-agx" in capsys.readouterr().err
+
+
+def test_the_unit_for_boot_time_is_installed_on_request_and_removed(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unit = home / "sim/orin-agx/etc/systemd/system/edgetrain-restore.service"
+    assert main(["modes", "restore", *BOARD, "--at-boot", "--dry-run"]) == 0
+    assert not unit.exists()
+    assert main(["modes", "restore", *BOARD, "--at-boot"]) == 0
+    assert "edgetrain modes restore" in unit.read_text()
+    assert (unit.parent / "multi-user.target.wants" / unit.name).resolve() == unit.resolve()
+    assert main(["modes", "restore", *BOARD, "--not-at-boot"]) == 0
+    assert not unit.exists()
+    capsys.readouterr()
+
+
+def test_baseload_keeps_module_and_socket_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    found = said(capsys, "baseload", "--device", "sim:xavier-agx", "--seconds", "20", "--wake-on-lan-w", "3.2")
+    assert found["scope"] == "module" and found["origin"] == "simulated"
+    assert {row["scope"] for row in found["rows"]} == {"module"}
+    wake = [row for row in found["socket"] if row["state"] == "Wake-on-LAN"]
+    assert wake == [{"state": "Wake-on-LAN", "power_w": 3.2, "origin": "given"}]
+    assert main(["baseload", "--device", "sim:xavier-agx", "--seconds", "20"]) == 0
+    assert "at the socket: another scope" in capsys.readouterr().out
+
+
+def test_a_run_on_a_simulated_board_is_shown_as_simulated(capsys: pytest.CaptureFixture[str]) -> None:
+    from edgetrain.runner import execute
+    from edgetrain.schema import Experiment, Loading, Workload
+
+    execute(Experiment(Workload("resnet18"), Loading(4), epochs=1, max_minibatches=30), "sim:orin-nano")
+    shown = said(capsys, "show", "last")
+    assert shown["origin"] == "simulated" and shown["device"]["name"] == "orin-nano"
+    assert shown["power_w"]["median"] > 5 and shown["power_scope"] == "module"
+
+
+def test_doctor_knows_a_simulated_board(capsys: pytest.CaptureFixture[str]) -> None:
+    found = said(capsys, "doctor", "--device", "sim:xavier-nx")
+    assert found["device"]["kind"] == "simulated"
+    assert any(finding["area"] == "control" and finding["works"] for finding in found["findings"])
