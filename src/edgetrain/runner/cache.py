@@ -109,7 +109,7 @@ def _is_cold(files: Sequence[str]) -> bool:
 def make_warm(files: Sequence[str], tell: Tell, join: str | None = None) -> str:
     """Read every file; return how. Under a RAM limit the reader must be charged for the pages like a loader worker."""
     if join:
-        command = [sys.executable, "-m", __name__]
+        command = [sys.executable, "-c", f"import {__name__} as reader; reader.enter_and_read()"]
         reader = subprocess.run(command, input="\0".join(files), text=True, env={**os.environ, JOIN: join})
         return "read by a process in the loaders' control group" if reader.returncode == 0 else "not read"
     for number, file in enumerate(files):
@@ -128,14 +128,9 @@ def _read(file: str) -> None:
         pass
 
 
-def main() -> int:
+def enter_and_read() -> None:
     """Enter the loaders' control groups, then read the files named on stdin."""
     for group in filter(None, os.environ.get(JOIN, "").split(os.pathsep)):
         Path(group.replace("{worker}", "own")).write_text(str(os.getpid()))
     for file in sys.stdin.read().split("\0"):
         _read(file)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
