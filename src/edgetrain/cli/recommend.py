@@ -10,15 +10,12 @@ import typer
 
 from edgetrain.cli.decide import (
     BoardModes,
-    Profiled,
     board_modes,
     check_match,
     exact_predictions,
-    find_row,
     measure_from,
     read_profiled,
     rows_of,
-    table_of,
 )
 from edgetrain.cli.options import JsonOption, StoreOption
 from edgetrain.cli.whole import PhaseAsk, TrainingAsk, add_phases, add_training
@@ -26,8 +23,7 @@ from edgetrain.errors import EdgetrainError, UsageError
 from edgetrain.predict import Predictor, Prior, fit, load_prior
 from edgetrain.predict.modes.saved import parse_predictor
 from edgetrain.recommend import Candidates, Goal, Limits, Work, choose, confirm, search
-from edgetrain.recommend.budgets import measurement_of
-from edgetrain.recommend.confirm import Confirmed, Relearn
+from edgetrain.recommend.confirm import Confirmed
 from edgetrain.recommend.documents import (
     choice_document,
     confirmed_document,
@@ -38,7 +34,6 @@ from edgetrain.recommend.documents import (
 from edgetrain.recommend.frontier import frontier_with_intervals, losses
 from edgetrain.recommend.goals import check_against, parse_confidence, parse_quantity
 from edgetrain.recommend.outlook import look
-from edgetrain.recommend.search import as_profiled
 from edgetrain.report.choice import show_choice
 from edgetrain.report.document import emit
 from edgetrain.report.text import console
@@ -211,11 +206,10 @@ def recommend(
 
 @dataclass(frozen=True)
 class Source:
-    """What there is to choose from, and how to learn more."""
+    """What there is to choose from, and where it is from."""
 
     candidates: Candidates
     board: BoardModes
-    relearn: Relearn | None
     about: dict[str, Any]
 
 
@@ -249,7 +243,7 @@ def _read(
         fitted = _saved(predictor)
         _check_reference(fitted, board, predictor)
         candidates = Candidates.of(board.modes, fitted.predict(board.modes), {}, board.stock)
-        return Source(candidates, board, None, {"profiled": None, "predictor": str(predictor), "prior": None})
+        return Source(candidates, board, {"profiled": None, "predictor": str(predictor), "prior": None})
     assert profiled is not None
     known = read_profiled(profiled, store)
     board = board_modes(modes, device, known)
@@ -258,23 +252,11 @@ def _read(
     about = {"profiled": len(known.table), "predictor": None, "prior": None if prior is None else prior.name}
     if len(seen) == len(board.modes):
         candidates = Candidates.of(board.modes, exact_predictions(known.table), seen, board.stock)
-        return Source(candidates, board, None, {**about, "prior": None})
-
-    def relearn(measured: Any) -> Any:
-        extra = as_profiled(board.modes, measured)
-        return fit(_joined(known, extra), prior, seed, board.modes).predict(board.modes)
+        return Source(candidates, board, {**about, "prior": None})
 
     predictions = fit(known.table, prior, seed, board.modes).predict(board.modes)
     candidates = Candidates.of(board.modes, predictions, seen, board.stock)
-    return Source(candidates, board, relearn, about)
-
-
-def _joined(known: Profiled, extra: Any) -> Any:
-    """Return the profiled modes and those confirmed since, each once."""
-    fresh = [
-        measurement_of(extra, row) for row in range(len(extra)) if find_row(known.table, extra.mode(row), 1e-6) is None
-    ]
-    return table_of([*known.measurements, *fresh])
+    return Source(candidates, board, about)
 
 
 def _saved(path: Path) -> Predictor:
@@ -305,7 +287,7 @@ def _chosen(goal: Goal, source: Source, measure: Measure | None, count: int, not
             raise UsageError(
                 "--confirm needs something to measure with: --truth TABLE.csv, or --measure-on sim:orin-agx --network N"
             )
-        confirmed = confirm(source.candidates, goal, measure, count, source.relearn)
+        confirmed = confirm(source.candidates, goal, measure, count)
         return _answer(
             confirmed_document(confirmed), confirmed.candidates, source.board, confirmed.choice.best, about, notes
         )

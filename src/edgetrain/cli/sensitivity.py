@@ -41,7 +41,7 @@ def sensitivity(
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """What would a faster clock, or another core, change? Percent of time, power, energy, stall and compute per percent.
+    """What would a faster clock, or another core, change? Percent of time, power and energy per percent.
 
     Example: edgetrain sensitivity mine.csv
     """

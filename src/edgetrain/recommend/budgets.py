@@ -8,7 +8,7 @@ on a feasible limit counts as a penalty of 100 %; a broken limit counts as 0, ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from edgetrain.errors import UsageError
 from edgetrain.predict import Prior, choose_modes, fit, load_prior
-from edgetrain.predict.base import ModeTable, Predictions
+from edgetrain.predict.base import ModeTable
 from edgetrain.recommend.choose import best_row
 from edgetrain.recommend.confirm import confirm as confirm_choice
 from edgetrain.recommend.goals import Goal, Limits
@@ -118,13 +118,13 @@ def _answers(
 ) -> Iterator[Answer]:
     rows = profiled_rows(table, profile, seed, prior)
     modes = replace(table, time_s=None, time_mean_s=None, power_w=None)
-    fitting = Fitting(table, modes, prior, seed)
     seen = {row: measurement_of(table, row) for row in rows}
-    candidates = Candidates.of(modes, fitting(seen), seen)
+    predictions = fit(table.take(np.array(sorted(rows))), prior, seed, modes).predict(modes)
+    candidates = Candidates.of(modes, predictions, seen)
     for limit in limits:
         goal = Goal("time", Limits(max_power_w=float(limit)), confidence)
         if confirm:
-            confirmed = confirm_choice(candidates, goal, TableMeasure(table), confirm, fitting, factor)
+            confirmed = confirm_choice(candidates, goal, TableMeasure(table), confirm, factor=factor)
             best = confirmed.choice.best
             row, used = None if best is None else best.row, len(confirmed.trail)
         else:
@@ -139,21 +139,6 @@ def profiled_rows(table: ModeTable, count: int, seed: int, prior: Prior | None) 
     modes = replace(table, time_s=None, time_mean_s=None, power_w=None)
     chosen = choose_modes(modes.take(quarter), count, prior=prior, seed=seed, board=modes)
     return [int(quarter[row]) for row in chosen]
-
-
-class Fitting:
-    """Refits from everything seen; remembers what it fitted, since neighbouring limits often see the same modes."""
-
-    def __init__(self, truth: ModeTable, modes: ModeTable, prior: Prior | None, seed: int) -> None:
-        self._truth, self._modes, self._prior, self._seed = truth, modes, prior, seed
-        self._known: dict[frozenset[int], Predictions] = {}
-
-    def __call__(self, seen: Mapping[int, ModeMeasurement]) -> Predictions:
-        key = frozenset(seen)
-        if key not in self._known:
-            profiled = self._truth.take(np.array(sorted(key)))
-            self._known[key] = fit(profiled, self._prior, self._seed, self._modes).predict(self._modes)
-        return self._known[key]
 
 
 def judge(table: ModeTable, seed: int, limit_w: float, row: int | None, profiles: int) -> Answer:

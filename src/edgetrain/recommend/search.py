@@ -20,7 +20,7 @@ from edgetrain.recommend.goals import Goal
 from edgetrain.recommend.outlook import SELECTION_FACTOR, Candidates
 from edgetrain.schema import Measure, ModeMeasurement
 
-FIRST_MODES = 4  # modes measured before the limit is aimed at; the fit needs a few to stand on
+FIRST_MODES = 3  # modes measured before the limit is aimed at; the fit needs a few to stand on
 
 
 def search(
