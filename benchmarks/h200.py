@@ -1,7 +1,7 @@
 """Loader workers against a fast GPU: MobileNetV3 and ResNet-18, workers 0 to 8, on 3,000 JPEG files, cold and warm.
 
     PYTHONPATH=src python3 benchmarks/h200.py --markdown docs/results/h200.md
-    PYTHONPATH=src python3 benchmarks/h200.py --quick --compute cpu      # a few minibatches, to try the script
+    PYTHONPATH=src python3 benchmarks/h200.py --quick --compute paced --compute-ms 30     # to try the script
 
 One run a setting, two epochs: the first begins with the files dropped from the page cache, the second finds them
 there; the share that was cached stands beside the times. Runs are carried out in an order drawn from the seed, so that
@@ -53,10 +53,11 @@ def experiment(network: str, dataset: Path, workers: int, options: argparse.Name
     """Return one setting of the matrix."""
     return Experiment(
         Workload(network, dataset=str(dataset), classes=1000, batch_size=options.batch_size),
-        Loading(workers=workers, cache="cold", pin_memory=options.compute != "cpu"),
+        Loading(workers=workers, cache="cold", pin_memory=options.compute in ("auto", "cuda")),
         epochs=2,
         max_minibatches=cap,
         compute=options.compute,
+        compute_ms=options.compute_ms,
         timing=options.timing,
         seed=options.seed,
         baseload_s=options.baseload_s,
@@ -137,12 +138,13 @@ def matrix(store: Store, dataset: Path, options: argparse.Namespace) -> tuple[li
         notes.append(f"The tool's own cost, as each run measured it: {min(overheads):.2g} to {max(overheads):.2g} %.")
     doubts = sorted({doubt["kind"] for document in found.values() for doubt in document["doubts"]})
     notes.append(f"Doubts of these runs: {', '.join(doubts) or 'none'}.")
+    origins = sorted({str(document["origin"]) for document in found.values()})
     device = next(iter(found.values()), {}).get("device") or {}
     compute = next(iter(found.values()), {}).get("compute") or {}
     notes.insert(
         0,
         f"Machine: {compute.get('name') or device.get('gpu') or device.get('model')}, {device.get('cores')} cores, "
-        f"kernel {device.get('kernel')}, torch {device.get('torch')}. Origin: measured.",
+        f"kernel {device.get('kernel')}, torch {device.get('torch')}. Origin: {', '.join(origins)}.",
     )
     return rows, notes
 
@@ -206,6 +208,7 @@ def read_options(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--minibatches", type=int, help="cap an epoch at so many")
     parser.add_argument("--compute", default="auto")
+    parser.add_argument("--compute-ms", type=float, help="with --compute paced")
     parser.add_argument("--timing", default="async")
     parser.add_argument("--baseload-s", type=float, default=0.0)
     parser.add_argument(
@@ -242,7 +245,10 @@ def main() -> int:
 
 def page(rows: Sequence[str], notes: Sequence[str], options: argparse.Namespace, began_s: float) -> str:
     """Return the results as Markdown."""
-    command = " ".join(["PYTHONPATH=src", "python3", "benchmarks/h200.py", *sys.argv[1:]])
+    # Where the page and the scratch files went is nobody's business.
+    words = iter(sys.argv[1:])
+    kept = [word for word in words if word not in ("--markdown", "--scratch") or not next(words, None)]
+    command = " ".join(["PYTHONPATH=src", "python3", "benchmarks/h200.py", *kept])
     lines = [
         "# Loader workers against a fast GPU",
         "",

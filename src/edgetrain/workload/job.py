@@ -27,7 +27,7 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, Sampler
 
 from edgetrain.errors import UsageError, WorkloadError
-from edgetrain.schema import Experiment
+from edgetrain.schema import Experiment, Loading
 from edgetrain.workload import datasets, networks
 from edgetrain.workload.catalog import entry, is_own
 from edgetrain.workload.transforms import for_workload
@@ -120,18 +120,27 @@ def gather(experiment: Experiment, dataset: str | None, generated: bool) -> Job:
             batch_size=batch_size,
             sampler=None if samples is None else Shuffled(samples, taken or 0, generator),
             num_workers=loading.workers,
-            prefetch_factor=loading.prefetch if loading.workers else None,
             pin_memory=loading.pin_memory,
-            persistent_workers=loading.persistent and loading.workers > 0,
-            multiprocessing_context=loading.start_method if loading.workers else None,
             collate_fn=collate,
             generator=generator,
+            **_of_workers(loading),
         )
     except ValueError as error:
         raise UsageError(f"torch does not take these loader settings: {error}") from None
     minibatches = None if taken is None else math.ceil(taken / batch_size)
     where = None if path is None else str(path)
     return Job(network, loader, step, optimizer, batch_size, samples, minibatches, classes, where)
+
+
+def _of_workers(loading: Loading) -> dict[str, Any]:
+    """Return the settings that torch takes only where there are workers."""
+    if not loading.workers:
+        return {}
+    return {
+        "prefetch_factor": loading.prefetch,
+        "persistent_workers": loading.persistent,
+        "multiprocessing_context": loading.start_method,
+    }
 
 
 def _built(name: str, classes: int, shape_only: bool) -> nn.Module:
