@@ -3,7 +3,7 @@
     python benchmarks/energy.py --markdown docs/results/energy.md
     python benchmarks/energy.py --quick                        # 15 s of training each
 
-Needs a GPU whose NVML has power and an energy counter (Volta and later). Two runs of ResNet-18, batch 16: one that
+Needs a GPU whose NVML has power and an energy counter (Volta and later). Two runs of ResNet-18, batch 64: one that
 never waits for data, over which the integral of sampled power (the counter set aside) is compared with the counter; and
 one that stands still for 2 s after every 3 s, whose energy must split into stall, compute and baseload that add up.
 Promises: within 2 %, the stated ± at most 3 %, and the parts' sum within ± of the total.
@@ -144,7 +144,7 @@ def main() -> int:
             "",
             f"`python benchmarks/energy.py --seconds {seconds:g}` on {about}. Origin: measured.",
             "",
-            f"ResNet-18, batch 16, {step_s * 1e3:.1f} ms a minibatch, about {seconds:g} s of training.",
+            f"ResNet-18, batch 64, {step_s * 1e3:.1f} ms a minibatch, about {seconds:g} s of training.",
             "",
             "| reading | integral | counter | difference | refreshes |",
             "|---|---|---|---|---|",

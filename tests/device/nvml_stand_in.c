@@ -1,6 +1,7 @@
 /* A GPU that exists only here: NVML's calls with NVML's layouts, over a clock.
  *
- * Power steps between 100 and 300 W every 20 ms refresh; the energy counter is its exact integral. The environment
+ * Power steps between 110 and 290 W every 20 ms refresh, seven steps a cycle (140 ms: a sampler at 10 Hz must not
+ * always meet the same one); the energy counter is its exact integral. The environment
  * variable STAND_IN_LACKS names metrics this GPU does not have ("energy,instant,share"), STAND_IN_LOST_AFTER the
  * number of calls after which it is lost, STAND_IN_NO_GPU leaves the library without one.
  */
@@ -21,15 +22,15 @@ static int refuse(const char *metric) {
     if (lost && ++calls > atoi(lost)) return LOST;
     return lacks && strstr(lacks, metric) ? NOT_SUPPORTED : OK;
 }
-/* Refresh k shows 100 W + 50 W times (k mod 5): distinct neighbours, mean 200 W. */
-static unsigned watts_at(long long us) { return 100 + 50 * (unsigned)((us / 20000) % 5); }
+/* Refresh k shows 110 W + 30 W times (k mod 7): distinct neighbours, mean 200 W. */
+static unsigned watts_at(long long us) { return 110 + 30 * (unsigned)((us / 20000) % 7); }
 static unsigned long long millijoules_at(long long us) {
-    long long cycle = us / 100000, rest = us % 100000;
-    unsigned long long mj = (unsigned long long)cycle * 20000;
+    long long cycle = us / 140000, rest = us % 140000;
+    unsigned long long mj = (unsigned long long)cycle * 28000;
     long long done = 0;
     for (unsigned k = 0; done < rest; k++) {
         long long part = rest - done < 20000 ? rest - done : 20000;
-        mj += (unsigned long long)(100 + 50 * k) * part / 1000;
+        mj += (unsigned long long)(110 + 30 * k) * part / 1000;
         done += part;
     }
     return mj;

@@ -12,7 +12,7 @@ import pytest
 
 from edgetrain.errors import ProbeUnavailable
 from edgetrain.sampling.otherload import LoadProbe
-from edgetrain.sampling.tree import ProcessProbe, ProcessTree
+from edgetrain.sampling.tree import MOST_PROCESSES, ProcessProbe, ProcessTree
 
 BURN = "import time\nend = time.process_time() + {}\nwhile time.process_time() < end: pass\n"
 # A parent that reaps a child which burned CPU and read a file past the cache, then lives on.
@@ -152,6 +152,22 @@ def test_our_own_load_and_short_bursts_are_no_other_load(tmp_path: Path) -> None
         _machine(tmp_path, busy)
         probe.read()
     assert probe.told() == []
+    probe.close()
+
+
+def test_thousands_of_processes_are_cut_to_what_can_be_paid_for_and_told(tmp_path: Path) -> None:
+    for pid in range(1000, 3000):
+        _process(tmp_path, pid, "many", 7)
+    children = tmp_path / "1000" / "task" / "1000" / "children"
+    children.write_text(" ".join(str(pid) for pid in range(1001, 3000)))
+    began = time.perf_counter()
+    tree = ProcessTree(1000, tmp_path)
+    probe = ProcessProbe(tree)
+    row = dict(zip(probe.columns, probe.read(), strict=True))
+    assert time.perf_counter() - began < 2
+    assert row["process_count"] == MOST_PROCESSES
+    assert probe.period_s > 0.5  # read less often, so that it costs no more
+    assert [kind for kind, _ in probe.told()] == ["doubt"] and probe.told() == []
     probe.close()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -121,7 +120,7 @@ class HostDevice:
             gpu=", ".join(gpu) or None,
             kernel=platform.release() if here else text_of(root / "proc/sys/kernel/osrelease"),
             architecture=platform.machine() if here else None,
-            extra=(("processor", _processor(root)), ("governor", _governor(root)), ("host", os.uname().nodename)),
+            extra=(("processor", _processor(root)), ("governor", _governor(root)), ("host", platform.node())),
         )
 
     def _gpu_names(self) -> list[str]:

@@ -15,6 +15,7 @@ from edgetrain.errors import ProbeUnavailable
 
 # After these the descriptor itself is dead, and a new one may work: the core or the module came back.
 _GONE = frozenset({errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EBADF, errno.EIO, errno.ENOENT})
+_OPEN = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
 # A sensor whose file has gone is looked for again only now and then: looking costs more than reading.
 _LOOK_AGAIN_EVERY = 50
 
@@ -30,7 +31,7 @@ class KeptFile:
         self.failures = 0
         self._misses = 0
         try:
-            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self._fd = os.open(self.path, _OPEN)
         except OSError as error:
             raise ProbeUnavailable(f"cannot open {self.path}: {error.strerror}", path=self.path) from error
 
@@ -71,7 +72,7 @@ class KeptFile:
         if self._misses % _LOOK_AGAIN_EVERY:
             return False
         try:
-            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self._fd = os.open(self.path, _OPEN)
         except OSError:
             return False
         return True

@@ -18,12 +18,15 @@ from edgetrain.errors import ProbeUnavailable
 from edgetrain.units import HZ_PER_KHZ, NS_PER_S, US_PER_S
 
 NAN = math.nan
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+# Not Linux: nothing here will be read, but records can be, so importing must work.
+TICKS_PER_S = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 # Reading a core's clock can wake it: beyond this many cores the whole probe slows down in proportion.
 CORES_AT_FULL_RATE = 16
 MEMORY_S = 0.5
 SECTOR_BYTES = 512  # diskstats counts in these whatever the device's own sectors are
 BYTES_PER_KIB = 1024
+# More devices than this are a storage array's parts; each costs seven columns.
+MOST_DEVICES = 32
 
 
 class CpuProbe:
@@ -171,7 +174,10 @@ def block_devices(root: Path = Path("/")) -> list[str]:
     except OSError:
         return []
     names = [name for name in names if not name.startswith(("ram", "sr", "fd", "nbd"))]
-    return [name for name in names if (text_of(root / "sys/block" / name / "size") or "0") != "0"]
+    names = [name for name in names if (text_of(root / "sys/block" / name / "size") or "0") != "0"]
+    # A desktop has dozens of loop devices, one for each installed snap; no dataset lies in one.
+    backing = {name: text_of(root / "sys/block" / name / "loop/backing_file") or "" for name in names}
+    return [name for name in names if "/snapd/snaps/" not in backing[name]][:MOST_DEVICES]
 
 
 def meminfo(data: bytes) -> dict[str, float]:

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import gc
 import os
+import resource
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from edgetrain.sampling.vigil import Vigil
 
 # Training goes first where both want a core; a task that sleeps this much is woken in time all the same.
 NICENESS = 5
+MOST_FILES = 4096
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -29,6 +31,10 @@ def main(argv: list[str] | None = None) -> int:
     vigil = Vigil(options.watch_pid, None if options.keep_going else os.getppid())
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
+    with contextlib.suppress(OSError, ValueError):
+        # Every sensor and every process of the training is a descriptor or two.
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, MOST_FILES) if most > 0 else MOST_FILES, most))
     # The GIL is taken back quickly, so that a count of the page cache does not delay the fast probes.
     sys.setswitchinterval(0.001)
     try:
@@ -45,7 +51,11 @@ def main(argv: list[str] | None = None) -> int:
     dear: list[Probe] = []
     if options.dataset:
         dear.append(ResidencyProbe(options.dataset, options.exact, options.seed))
-    sampler = Sampler(run, fast, dear, vigil)
+    try:
+        sampler = Sampler(run, fast, dear, vigil)
+    except OSError as error:
+        print(f"edgetrain: cannot write to {error.filename or run}: {error.strerror}", file=sys.stderr)
+        return 1
     gc.freeze()  # what is built by now stays: no collection need look at it again
     sampler.run()
     return 0

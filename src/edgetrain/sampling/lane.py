@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from array import array
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +16,12 @@ from edgetrain.units import US_PER_S
 
 # Gauges that four bytes hold well enough; everything else (counters, bytes, joules) takes eight.
 _SHORT = ("_share", "_pm", "_w", "_c", "_hz", "_length", "_count", "_cores")
-# A probe may take this share of the time between its readings; one that takes more is read less often.
+# A probe may take these shares of the time between its readings (of the clock, of a core); one that takes more is read
+# less often. Half a percent each keeps all of them together near one.
 MOST_WALL_SHARE = 0.1
+MOST_CPU_SHARE = 0.005
+# Telling that a probe is read at half its rate or less; a little less is nobody's business.
+WORTH_TELLING = 2.0
 # A probe that raises again and again is still tried, this much apart at most.
 MOST_BACKOFF_S = 5.0
 _COST_MEMORY = 0.1
@@ -36,7 +41,7 @@ class Lane:
         self.busy_us = 0
         self.failed: dict[str, int] = {}
         self.why: str | None = None  # the last exception's words
-        self._cost_us = 0.0  # a moving mean
+        self._least_period_us = 0.0  # what its cost allows, a moving mean
         self._told_slow = False
         self._backoff = 1
         self._phased = isinstance(probe, Phased)
@@ -54,7 +59,7 @@ class Lane:
 
     def take(self, tell: Callable[[str, str], None]) -> None:
         """Read once, now, and set when next."""
-        began_us = now_us()
+        began_us, began_cpu_ns = now_us(), time.thread_time_ns()
         try:
             row = array("d", self.probe.read())
             if len(row) != len(self.columns):
@@ -66,6 +71,10 @@ class Lane:
             self.why = f"{type(error).__name__}: {error}"
             self._backoff = min(self._backoff * 2, 64)
         ended_us = now_us()
+        cost_us = max(
+            (ended_us - began_us) / MOST_WALL_SHARE, (time.thread_time_ns() - began_cpu_ns) / 1000 / MOST_CPU_SHARE
+        )
+        self._least_period_us += _COST_MEMORY * (cost_us - self._least_period_us)
         # A slow read belongs to its middle.
         self.writer.add(((began_us + ended_us) // 2, *row))
         self.reads += 1
@@ -77,7 +86,7 @@ class Lane:
                     self.failed[column] = self.failed.get(column, 0) + 1
         if self._telling:
             self._pass_on(tell)
-        self._next(began_us, ended_us, tell)
+        self._next(ended_us, tell)
 
     def _pass_on(self, tell: Callable[[str, str], None]) -> None:
         try:
@@ -86,14 +95,14 @@ class Lane:
         except Exception as error:
             self.why = f"{type(error).__name__}: {error}"
 
-    def _next(self, began_us: int, ended_us: int, tell: Callable[[str, str], None]) -> None:
-        self._cost_us += _COST_MEMORY * (ended_us - began_us - self._cost_us)
+    def _next(self, ended_us: int, tell: Callable[[str, str], None]) -> None:
         period_us = self.probe.period_s * US_PER_S
-        if self._cost_us > MOST_WALL_SHARE * period_us:
-            period_us = self._cost_us / MOST_WALL_SHARE
-            if not self._told_slow:
+        if self._least_period_us > period_us:
+            period_us = self._least_period_us
+            if not self._told_slow and period_us > WORTH_TELLING * self.probe.period_s * US_PER_S:
                 self._told_slow = True
-                tell("doubt", f"probe {self.name} takes {self._cost_us / 1e3:.1f} ms a reading: read less often")
+                text = f"probe {self.name} is dear here: read every {period_us / US_PER_S:.2f} s, not every "
+                tell("doubt", f"{text}{self.probe.period_s:g} s")
         if self._backoff > 1:
             period_us = max(period_us, min(period_us * self._backoff, MOST_BACKOFF_S * US_PER_S))
         elif self._phased:

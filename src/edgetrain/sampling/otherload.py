@@ -25,7 +25,7 @@ OTHER_CORES = 0.33
 OTHER_FOR_S = 3.0
 TELL_AGAIN_S = 60.0
 # Naming the culprits means reading every process's stat, at about 12 µs each.
-MOST_SCANNED = 4096
+MOST_SCANNED = 2048
 
 
 class LoadProbe:

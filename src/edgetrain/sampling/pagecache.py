@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 import os
 
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+PAGE_BYTES = mmap.PAGESIZE
 _CACHESTAT = 451  # the same on every architecture Linux numbers uniformly
 _OVERLAYFS = 0x794C7630
 _ZFS = 0x2FC12FC1  # caches in its own ARC: the page cache knows nothing of it

@@ -32,7 +32,7 @@ RARE_SHARE = 0.01
 Z95 = 1.96
 RULE_OF_THREE = 3.0
 # Never waits on a pipe that lies in the dataset's folder.
-_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+_OPEN = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 @dataclass(frozen=True, slots=True)

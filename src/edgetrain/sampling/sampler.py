@@ -19,6 +19,8 @@ from edgetrain.units import S_PER_US, US_PER_S
 
 FLUSH_S = 1.0
 ACCOUNT_S = 5.0
+# How long the end waits for a slow disk and for a last count of the page cache.
+LAST_WORD_S = 2.0
 # Kept latenesses: above this, every second one is forgotten.
 MOST_LATE = 20_000
 # The share of readings that may be missed, and the lateness, before a run is told to doubt its telemetry.
@@ -64,11 +66,11 @@ class Sampler:
         finally:
             self._stop.set()
             self.ask_dear()
-            dear.join(10)
             # The last word on every counter, and on the cache, belongs to the record.
             for lane in self._fast:
                 lane.take_last()
-            writer.join(10)
+            writer.join(LAST_WORD_S)
+            dear.join(LAST_WORD_S)
             self._doubt_ourselves()
             for lane in (*self._fast, *self._dear):
                 lane.close()
@@ -130,7 +132,10 @@ class Sampler:
         account_s = time.monotonic()
         while not self._stop.wait(FLUSH_S):
             for lane in (*self._fast, *self._dear):
-                lane.writer.flush()
+                try:
+                    lane.writer.flush()
+                except Exception as error:  # one stream's bad row must not stop the others
+                    lane.why = f"{type(error).__name__}: {error}"
             if time.monotonic() - account_s >= ACCOUNT_S:
                 account_s = time.monotonic()
                 self._write_account()

@@ -22,6 +22,9 @@ from edgetrain.sampling.pagecache import PAGE_BYTES
 # because a torch process has dozens of threads and each is a file to open.
 LOOK_FOR_CHILDREN_S = 1.0
 ALL_THREADS_EVERY = 5
+# One look opens at most so many threads' files (10 µs each), and large trees are looked at less often.
+MOST_THREADS = 500
+LOOK_S_PER_PROCESS = 0.03
 # Beyond this many processes only the first are summed, and the run says so.
 MOST_PROCESSES = 256
 # One process costs about 15 µs a reading; this keeps the probe under half a percent of a core.
@@ -36,6 +39,7 @@ class ProcessTree:
         self._members: dict[int, tuple[KeptFile, KeptFile | None]] = {}
         self._looked = 0
         self._looked_s = -math.inf
+        self._threads_left = 0
         self.truncated = False
         self.look()
         if not self._members:
@@ -51,6 +55,7 @@ class ProcessTree:
         self._looked += 1
         self._looked_s = time.monotonic()
         every_thread = self._looked % ALL_THREADS_EVERY == 1
+        self._threads_left = MOST_THREADS
         found: dict[int, None] = {}
         waiting = [self.pid]
         while waiting and len(found) < MOST_PROCESSES:
@@ -71,8 +76,8 @@ class ProcessTree:
                 self._add(pid)
 
     def look_if_due(self) -> None:
-        """Look again when the last look is a second old."""
-        if time.monotonic() - self._looked_s >= LOOK_FOR_CHILDREN_S:
+        """Look again when the last look is a second old, or more for a large tree."""
+        if time.monotonic() - self._looked_s >= max(LOOK_FOR_CHILDREN_S, LOOK_S_PER_PROCESS * len(self._members)):
             self.look()
 
     def cpu_s(self) -> float:
@@ -122,9 +127,10 @@ class ProcessTree:
     def _children(self, pid: int, every_thread: bool) -> list[int]:
         folder = f"{self._proc}/{pid}/task"
         try:
-            threads = os.listdir(folder) if every_thread else [str(pid)]
+            threads = os.listdir(folder) if every_thread and self._threads_left > 0 else [str(pid)]
         except OSError:
             return []
+        self._threads_left -= len(threads)
         found: list[int] = []
         for thread in threads:
             try:
