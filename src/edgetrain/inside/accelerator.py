@@ -9,8 +9,11 @@ recorded, nor after it was seen finished.
 Side streams, and work other libraries put on streams of their own, are not seen by an event on the current stream.
 """
 
+from __future__ import annotations
+
 import collections
 import time
+from typing import Any
 
 US_PER_MS = 1000.0
 ANCHOR_TRIES = 20  # the narrowest of these is kept
@@ -21,20 +24,22 @@ MOST_DRIFT = 1e-3  # a clock off by more than this is a broken anchor, not drift
 class Cuda:
     """Event pool, chain and anchors of one CUDA device."""
 
-    def __init__(self, torch, emit, problem):
+    def __init__(self, torch: Any, emit: Any, problem: Any) -> None:
         self._torch = torch
         self._emit = emit
         self._problem = problem
         self._new = lambda: torch.cuda.Event(enable_timing=True)
         self._capturing = getattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-        self._free = []
-        self._waiting = collections.deque()  # (event or None, row, column, host µs); None: the row is complete
-        self._last = None  # (event, host µs), the chain's end
-        self._anchor = None  # (event, host µs, ± µs)
+        self._free: list[Any] = []
+        self._waiting: collections.deque[Any] = (
+            collections.deque()
+        )  # (event or None, row, column, host µs); None: the row is complete
+        self._last: Any = None  # (event, host µs), the chain's end
+        self._anchor: Any = None  # (event, host µs, ± µs)
         self._rate = 1.0
-        self.anchors = []  # for the record: [{at_us, pm_us, rate}]
+        self.anchors: list[dict[str, Any]] = []  # for the record: [{at_us, pm_us, rate}]
 
-    def mark(self, row, column):
+    def mark(self, row: list[Any], column: int) -> None:
         """Record an event on the current stream whose instant will be put into the row."""
         if self._capturing():
             return  # an event of ours would become part of the user's graph
@@ -46,7 +51,7 @@ class Cuda:
         event.record()
         self._waiting.append((event, row, column, time.monotonic_ns() // 1000))
 
-    def remark(self, row, column):
+    def remark(self, row: list[Any], column: int) -> None:
         """Move a mark set earlier in this minibatch to here, or set it."""
         waiting = self._waiting
         if waiting and waiting[-1][1] is row and waiting[-1][2] == column and not self._capturing():
@@ -56,14 +61,14 @@ class Cuda:
         else:
             self.mark(row, column)
 
-    def close(self, row):
+    def close(self, row: list[Any]) -> None:
         """The row has no more marks to come; it goes out when those it has are known."""
         if self._waiting:
             self._waiting.append((None, row, 0, 0))
         else:
             self._emit(row)
 
-    def settle(self, most=4):
+    def settle(self, most: int = 4) -> bool:
         """Read finished events, oldest first, without waiting; return whether none is left."""
         waiting = self._waiting
         while waiting:
@@ -82,7 +87,7 @@ class Cuda:
             most -= 1
         return True
 
-    def _host_us(self, event, recorded):
+    def _host_us(self, event: Any, recorded: int) -> float:
         last, last_us = self._last
         at_us = last_us + last.elapsed_time(event) * US_PER_MS * self._rate
         at_us = min(max(at_us, recorded), time.monotonic_ns() // 1000)
@@ -91,16 +96,16 @@ class Cuda:
         self._last = (event, at_us)
         return at_us
 
-    def drain(self):
+    def drain(self) -> None:
         """Wait for the device, then read everything. Only where the loop stands still anyhow."""
         self._torch.cuda.synchronize()
         self.settle(most=-1)
 
-    def anchor(self):
+    def anchor(self) -> None:
         """Tie the chain to the host's clock. Waits for the device."""
         try:
             self.drain()
-            best = None
+            best: Any = None
             for _ in range(ANCHOR_TRIES):
                 event = self._free.pop() if self._free else self._new()
                 before = time.monotonic_ns()
@@ -125,10 +130,10 @@ class Cuda:
         except RuntimeError as error:
             self._problem("the accelerator's clock could not be tied to the host's: %s" % error)
 
-    def due(self):
+    def due(self) -> bool:
         """Return whether the last anchor is older than a minute."""
         return self._anchor is not None and time.monotonic_ns() // 1000 - self._anchor[1] > ANCHOR_EVERY_US
 
-    def peak_bytes(self):
+    def peak_bytes(self) -> int:
         """Return the most memory torch held on the device, in bytes."""
         return int(self._torch.cuda.max_memory_reserved())

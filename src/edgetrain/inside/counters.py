@@ -6,15 +6,18 @@ with one `pread`. Costs seen in Python, microseconds: clock 0.05, thread_time 0.
 may lag to the last scheduler tick. Standard library only, Python 3.8.
 """
 
+from __future__ import annotations
+
 import os
 import resource
 import time
+from typing import Any
 
 RUSAGE_THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 HELPERS_WORTH_US = 200  # less CPU time of other threads than this within one fetch is not worth listing them for
 
 
-def open_schedstat(path="/proc/thread-self/schedstat"):
+def open_schedstat(path: str = "/proc/thread-self/schedstat") -> int | None:
     """Return a descriptor of the calling thread's schedstat, or None where the kernel has none.
 
     The link is resolved when it is opened: call this in the thread that is to be watched.
@@ -27,7 +30,7 @@ def open_schedstat(path="/proc/thread-self/schedstat"):
         return None
 
 
-def slices(fd):
+def slices(fd: int) -> tuple[int, int]:
     """Return how long the thread of this descriptor has waited for a CPU, in ns, and how often it got one."""
     try:
         _, waited, ran = os.pread(fd, 64, 0).split()
@@ -36,7 +39,7 @@ def slices(fd):
         return 0, 0
 
 
-def queued_ns(fd):
+def queued_ns(fd: int | None) -> int:
     """Return how long the thread of this descriptor has waited for a CPU so far, in ns."""
     if fd is None:
         return 0
@@ -53,23 +56,25 @@ class ThreadCounters:
     dataset's: their clocks are taken off what helper threads used.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._pid = os.getpid()
         self._schedstat = open_schedstat()
         try:
-            self._io = os.open("/proc/self/io", os.O_RDONLY | os.O_CLOEXEC)
-            self._read_bytes = self._bytes_from_storage()
+            self._io: int | None = os.open("/proc/self/io", os.O_RDONLY | os.O_CLOEXEC)
+            self._read_bytes = self._bytes_from_storage(self._io)
         except (OSError, ValueError):
             self._io = None
             self._read_bytes = 0
         self._own_tid = _thread_id()
-        self._not_helpers = {}  # thread id: CPU clock
-        self._helpers = {}  # thread id: (descriptor, queued ns and slices at the last look)
+        self._not_helpers: dict[int, int] = {}  # thread id: CPU clock
+        self._helpers: dict[
+            int, tuple[int, int, int]
+        ] = {}  # thread id: (descriptor, queued ns and slices at the last look)
         self._listing = False  # helper threads were seen working: their schedstat is read too
         self._last_queued_ns = queued_ns(self._schedstat)
         self._at_begin = (0, 0, 0, 0, 0, 0.0)
 
-    def exclude(self, thread):
+    def exclude(self, thread: Any) -> None:
         """Leave a thread of the queue's or ours out of the helpers."""
         try:
             tid = getattr(thread, "native_id", None)
@@ -78,7 +83,7 @@ class ThreadCounters:
         except (OSError, AttributeError, ValueError):
             pass
 
-    def begin(self):
+    def begin(self) -> tuple[int, int]:
         """Read at the start of a fetch; return the instant in µs and the run-queue wait since the last end."""
         if self._listing:
             self._look_at_helpers()
@@ -91,7 +96,7 @@ class ThreadCounters:
         self._at_begin = (queued, usage.ru_nvcsw, usage.ru_majflt, process - others, thread, usage.ru_stime)
         return began, (queued - self._last_queued_ns) // 1000
 
-    def end(self, began_us):
+    def end(self, began_us: int) -> tuple[int | None, ...]:
         """Read at the end of a fetch; return its columns from `fetched_us` on, None where not counted.
 
         µs: fetched, cpu, helpers' cpu, system, queued, helpers' queued, stolen; then read bytes, faults, switches,
@@ -104,7 +109,8 @@ class ThreadCounters:
         before = self._at_begin
         cpu_us = (thread - before[4]) // 1000
         helpers_us = max(0, (process - self._others_ns() - before[3]) // 1000 - cpu_us)
-        waited_us = (queued - before[0]) // 1000
+        # A preemption just before the first reading or just after the last waits outside the fetch.
+        waited_us = max(0, min((queued - before[0]) // 1000, fetched - began_us - cpu_us))
         rest_us = max(0, fetched - began_us - cpu_us - waited_us)
         helpers_queued_us = helpers = None
         if self._listing:
@@ -118,7 +124,7 @@ class ThreadCounters:
         switches = usage.ru_nvcsw - before[1]
         read_bytes = None
         if self._io is not None:
-            total = self._bytes_from_storage()
+            total = self._bytes_from_storage(self._io)
             read_bytes, self._read_bytes = total - self._read_bytes, total
         return (
             fetched,
@@ -134,13 +140,13 @@ class ThreadCounters:
             helpers,
         )
 
-    def _bytes_from_storage(self):
+    def _bytes_from_storage(self, io: int) -> int:
         # One line of six is ours: "read_bytes: 123"; "cancelled_write_bytes" and "write_bytes" follow it.
-        raw = os.pread(self._io, 256, 0)
+        raw = os.pread(io, 256, 0)
         start = raw.index(b"\nread_bytes: ") + 13
         return int(raw[start : raw.index(b"\n", start)])
 
-    def _others_ns(self):
+    def _others_ns(self) -> int:
         total = 0
         for tid, clock in list(self._not_helpers.items()):
             try:
@@ -149,7 +155,7 @@ class ThreadCounters:
                 del self._not_helpers[tid]
         return total
 
-    def _look_at_helpers(self, born_count=False):
+    def _look_at_helpers(self, born_count: bool = False) -> tuple[int, int]:
         """Return the run-queue wait of all helper threads since the last look, in µs, and how many of them ran."""
         total = busy = 0
         try:
@@ -178,7 +184,7 @@ class ThreadCounters:
         return total // 1000, busy
 
 
-def _thread_id():
+def _thread_id() -> int:
     import threading
 
     return threading.get_native_id() if hasattr(threading, "get_native_id") else 0

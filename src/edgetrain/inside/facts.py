@@ -1,17 +1,20 @@
 """What is worth knowing about a training process: versions, threads, loaders, peaks. Written as inside.json."""
 
+from __future__ import annotations
+
 import errno
 import os
 import platform
 import resource
 import sys
+from typing import Any
 
 OMP = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY", "OMP_PROC_BIND", "KMP_BLOCKTIME", "GOMP_SPINCOUNT")
 
 MOST_PROCESSES = 500  # of one run; loaders are numbered by thousands, so that no two processes share a number
 
 
-def claim(run):
+def claim(run: str) -> tuple[str, int]:
     """Return this process's facts file and which process of the run it is: 0, 1, ..."""
     for place in range(MOST_PROCESSES):
         path = os.path.join(run, "inside.json" if place == 0 else "inside-%d.json" % place)
@@ -24,7 +27,7 @@ def claim(run):
     return os.path.join(run, "inside-%d.json" % os.getpid()), MOST_PROCESSES
 
 
-def describe(loader, number):
+def describe(loader: Any, number: int) -> dict[str, Any]:
     """Return the arguments of a loader, None where it has none of that name."""
     context = getattr(loader, "multiprocessing_context", None)
     try:
@@ -49,13 +52,13 @@ def describe(loader, number):
     }
 
 
-def _start_method(context):
+def _start_method(context: Any) -> str | None:
     import multiprocessing
 
     return (context or multiprocessing).get_start_method()
 
 
-def collect(session, torch, cuda):
+def collect(session: Any, torch: Any, cuda: Any) -> dict[str, Any]:
     """Return the whole document."""
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024

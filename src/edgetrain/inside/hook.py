@@ -4,15 +4,18 @@ Nothing is imported early, and but for one line that says we are in, nothing is 
 iterated: a script's other Python children (compilers, package tools) leave no streams.
 """
 
+from __future__ import annotations
+
 import os
 import sys
+from typing import Any
 
 from . import stream
 
 TARGET = "torch.utils.data.dataloader"
 
 
-def arm(run, timing="async"):
+def arm(run: str, timing: str = "async") -> None:
     """Record this process into a run directory once it iterates a loader."""
     if not os.path.isdir(run):
         return
@@ -22,18 +25,19 @@ def arm(run, timing="async"):
     if TARGET in sys.modules:
         _patch(sys.modules[TARGET], run, timing)
     else:
-        sys.meta_path.insert(0, _Waiter(run, timing))
+        finders: list[Any] = sys.meta_path
+        finders.insert(0, _Waiter(run, timing))
 
 
 class _Waiter:
     """Sits in front of the import system until the one module we wait for comes by."""
 
-    def __init__(self, run, timing):
+    def __init__(self, run: str, timing: str) -> None:
         self._run = run
         self._timing = timing
         self._busy = False
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != TARGET or self._busy:
             return None
         from importlib.util import find_spec
@@ -47,23 +51,25 @@ class _Waiter:
             return None
         execute = spec.loader.exec_module
 
-        def exec_module(module):
+        def exec_module(module: Any) -> None:
             execute(module)
             try:
                 _patch(module, self._run, self._timing)
             except Exception as error:
                 sys.stderr.write("edgetrain: cannot record this process: %r\n" % (error,))
 
-        spec.loader.exec_module = exec_module
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
+        loader: Any = spec.loader
+        loader.exec_module = exec_module
+        finders: list[Any] = sys.meta_path
+        if self in finders:
+            finders.remove(self)
         return spec
 
 
-def _patch(dataloader, run, timing):
+def _patch(dataloader: Any, run: str, timing: str) -> None:
     from . import loaders, session
 
-    def session_of():
+    def session_of() -> Any:
         import torch
 
         found = getattr(dataloader, session.NAME, None)

@@ -5,9 +5,12 @@ pass). Everything else is read off the iterator's own counters, whose names are 
 the delivered index is `_rcvd_idx - 1`, and an index sent during `__next__` is one below `_send_idx` after it.
 """
 
+from __future__ import annotations
+
 import os
 import time
 import weakref
+from typing import Any
 
 from . import counters, stream, worker
 
@@ -21,15 +24,16 @@ WAIT_WORTH_US = 100  # a shorter wait is not worth a second look at the run queu
 class Pass:
     """One pass over one loader, as the training process sees it."""
 
-    def __init__(self, session, loader, workers, iterator=None):
+    def __init__(self, session: Any, loader: Any, workers: Any, iterator: Any = None) -> None:
         self._iterator = None if iterator is None else weakref.ref(iterator)
         self.session = session
         self.loader = loader  # its number
         self.workers = workers
-        self.epoch = None
+        self.epoch: int | None = None
         self.generation = 0
-        self.began_us = self.ended_us = None
-        self.row = None  # the minibatch now in the loop's hands
+        self.began_us = time.monotonic_ns() // 1000
+        self.ended_us: int | None = None
+        self.row: Any = None  # the minibatch now in the loop's hands
         self.batches = 0
         self.trained = 0
         self.loss = None
@@ -37,11 +41,11 @@ class Pass:
         self._close_row = session.close_row
         session.pass_begins(self)
 
-    def left(self):
+    def left(self) -> bool:
         """Return whether nobody can ask for the next minibatch any more: the loop was left by a break."""
         return self._iterator is not None and self._iterator() is None
 
-    def ended(self):
+    def ended(self) -> None:
         """The pass is over: exhausted, broken off or failed."""
         if self.row is not None:
             self._close_row(self)
@@ -51,15 +55,15 @@ class Pass:
 class WorkerPass(Pass):
     """A pass whose minibatches come from worker processes."""
 
-    def __init__(self, session, loader, iterator):
+    def __init__(self, session: Any, loader: Any, iterator: Any) -> None:
         Pass.__init__(self, session, loader, iterator._num_workers, iterator)
-        self.sent = {}  # batch: (instant, worker)
+        self.sent: dict[int, tuple[int, int]] = {}  # batch: (instant, worker)
         self._last_index = None  # of the batch that arrived last, where order is not kept
         if not getattr(iterator, "_in_order", True):
             # Weak on both sides: torch ends the workers when the iterator's last reference goes.
             get, reference, self_reference = type(iterator)._get_data, weakref.ref(iterator), weakref.ref(self)
 
-            def get_data():
+            def get_data() -> Any:
                 message = get(reference())
                 track = self_reference()
                 if track is not None and type(message[0]) is int:
@@ -68,7 +72,7 @@ class WorkerPass(Pass):
 
             iterator._get_data = get_data
 
-    def next(self, iterator, original):
+    def next(self, iterator: Any, original: Any) -> Any:
         """Time one `__next__`."""
         entered = time.monotonic_ns()
         if self.row is not None:
@@ -108,7 +112,7 @@ class WorkerPass(Pass):
 class OwnPass(Pass):
     """A pass whose minibatches the loop fetches itself (no workers)."""
 
-    def __init__(self, session, loader, iterator):
+    def __init__(self, session: Any, loader: Any, iterator: Any) -> None:
         Pass.__init__(self, session, loader, 0, iterator)
         worker.join_cgroups(session.run)  # the loop reads the dataset itself
         self._counters = session.own_counters()
@@ -118,14 +122,14 @@ class OwnPass(Pass):
         if fetcher is not None:
             reference = weakref.ref(self)
 
-            def took(took_ns):
+            def took(took_ns: int) -> None:
                 track = reference()
                 if track is not None:
                     track._collated_ns += took_ns
 
             worker.time_collate(fetcher, took)
 
-    def next(self, iterator, original):
+    def next(self, iterator: Any, original: Any) -> Any:
         """Time one `__next__`, which is the fetch itself."""
         entered = time.monotonic_ns()
         if self.row is not None:
@@ -162,10 +166,10 @@ class OwnPass(Pass):
 class OuterPass(Pass):
     """A pass over something that is not torch's loader: only the wait is seen."""
 
-    def __init__(self, session, loader):
+    def __init__(self, session: Any, loader: Any) -> None:
         Pass.__init__(self, session, loader, None)
 
-    def next(self, iterator, original):
+    def next(self, iterator: Any, original: Any) -> Any:
         """Time one `next`."""
         entered = time.monotonic_ns()
         if self.row is not None:
@@ -188,7 +192,7 @@ class OuterPass(Pass):
         return data
 
 
-def count(data):
+def count(data: Any) -> int | None:
     """Return how many samples a minibatch holds, None where it cannot be told."""
     try:
         kind = type(data)
@@ -203,7 +207,7 @@ def count(data):
         return None
 
 
-def install(dataloader, session_of):
+def install(dataloader: Any, session_of: Any) -> None:
     """Wrap torch's iterators, once per process; `session_of()` returns the live session or None."""
     base = dataloader._BaseDataLoaderIter
     several = dataloader._MultiProcessingDataLoaderIter
@@ -214,13 +218,13 @@ def install(dataloader, session_of):
     own_init, original_reset = dataloader._SingleProcessDataLoaderIter.__init__, several._reset
     workers = dataloader._utils.worker
 
-    def __next__(self):
+    def __next__(self: Any) -> Any:
         track = self._edgetrain
         if track is None:
             return original_next(self)
         return track.next(self, original_next)
 
-    def __init__(self, loader, *args, **kwargs):
+    def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> Any:
         session = session_of()
         if session is None:
             return original_init(self, loader, *args, **kwargs)
@@ -233,14 +237,14 @@ def install(dataloader, session_of):
         finally:
             workers._worker_loop = loop
 
-    def init_own(self, loader, *args, **kwargs):
+    def init_own(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         own_init(self, loader, *args, **kwargs)
         session = session_of()
         if session is not None:
             with session.guard("a loader could not be timed"):
                 self._edgetrain = OwnPass(session, session.number_of(loader), self)
 
-    def _reset(self, loader, *args, **kwargs):
+    def _reset(self: Any, loader: Any, *args: Any, **kwargs: Any) -> Any:
         session = session_of()
         if session is None:
             self._edgetrain = None
@@ -255,7 +259,7 @@ def install(dataloader, session_of):
             return original_reset(self, loader, *args, **kwargs)
         put = self._try_put_index
 
-        def put_index():
+        def put_index() -> None:
             before = self._send_idx
             at_us = time.monotonic_ns() // 1000
             put()

@@ -1,21 +1,24 @@
 """Makes a run directory where nobody made one for us; the same layout as the store's own."""
 
+from __future__ import annotations
+
 import os
 import platform
 import re
 import sys
 import time
+from typing import Any
 
 from . import stream
 
 
-def store():
+def store() -> str:
     """Return the folder named by EDGETRAIN_STORE, else the user's own."""
     named = os.environ.get("EDGETRAIN_STORE")
     return os.path.expanduser(named or os.path.join("~", ".local", "share", "edgetrain"))
 
 
-def make_run(name):
+def make_run(name: str) -> tuple[str, dict[str, Any]]:
     """Make a run directory; return its path and manifest."""
     label = re.sub(r"[^A-Za-z0-9_.]+", "-", os.path.splitext(name)[0]).strip("-.")[:32] or "run"
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())

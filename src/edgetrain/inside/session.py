@@ -14,6 +14,8 @@ Nothing here may raise into the training or wait for the accelerator (in `async`
 appends to lists; a thread writes them out.
 """
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import os
@@ -21,17 +23,17 @@ import sys
 import threading
 import time
 from multiprocessing import util
+from typing import Any, Iterator
 
 from . import counters, facts, loaders, stream
-from .accelerator import Cuda
-from .loaders import COPIED, COPYING, DONE, EPOCH, EVALUATION, LAUNCHED, PHASE, TRAINING
+from .loaders import EPOCH, EVALUATION, PHASE, TRAINING
+from .marks import Marks
 
 KEEP_S = 1.0  # how often the streams go out
-MOST_COST_NS = 500 * 1000
 NAME = "_edgetrain_session"  # on torch's loader module: one session a process, however this package was imported
 
 
-def begin(run, timing="async", steps=False):
+def begin(run: str, timing: str = "async", steps: bool = False) -> Session:
     """Start recording this process into a run directory; return the session that already does, if one does.
 
     `steps` finds steps and backward passes by hooks, for loops that do not call `launched`.
@@ -49,7 +51,7 @@ def begin(run, timing="async", steps=False):
     return session
 
 
-def live(dataloader):
+def live(dataloader: Any) -> Any:
     """Return the session of this process; a training process that was forked off gets one of its own."""
     session = getattr(dataloader, NAME, None)
     if session is None or session.ended:
@@ -62,7 +64,7 @@ def live(dataloader):
     return session
 
 
-def _here(dataloader):
+def _here(dataloader: Any) -> Any:
     """Return the session of this process, if it wants steps found; never makes one."""
     session = getattr(dataloader, NAME, None)
     if session is None or session.ended or not session.finds_steps or session.pid != os.getpid():
@@ -70,46 +72,42 @@ def _here(dataloader):
     return session
 
 
-class Session:
+class Session(Marks):
     """Records one process until `end`."""
 
-    def __init__(self, run, timing, steps):
+    def __init__(self, run: str, timing: str, steps: bool) -> None:
         import torch
 
         if timing not in ("async", "sync"):
             raise ValueError("timing is async or sync, not %r" % (timing,))
+        Marks.__init__(self, torch)
         self.run = run
         self.timing = timing
         self.pid = os.getpid()
         self.ended = False
-        self.cost_ns = 0  # of the training thread, in our own code
         self.minibatches = 0
-        self.problems = []
-        self.facts = {}
+        self.problems: list[str] = []
+        self.facts: dict[str, Any] = {}
         self.finds_steps = steps
         self.training_mode = True  # what Module.train was last told
         self.schedstat = counters.open_schedstat()
-        self.current = None  # the pass that delivered last
-        self.passes = []
-        self._stack = []
-        self._generations = {}
-        self._loaders = []
-        self._others = []  # what is iterated and is no torch loader, kept alive so that it keeps its number
-        self._label = None
+        self.passes: list[loaders.Pass] = []
+        self._generations: dict[int, int] = {}
+        self._loaders: list[dict[str, Any]] = []
+        self._others: list[
+            tuple[int, Any]
+        ] = []  # what is iterated and is no torch loader, kept alive so that it keeps its number
+        self._label: int | None = None
         self._epochs = 0
-        self._epochs_done = {}
-        self._own_counters = None
-        self._own_streams = {}
-        self._torch = torch
+        self._epochs_done: dict[int, float | None] = {}
+        self._own_counters: counters.ThreadCounters | None = None
+        self._own_streams: dict[int, stream.StreamWriter] = {}
         self._grad_enabled = torch.is_grad_enabled
-        self._cuda = None
-        self._cuda_possible = bool(getattr(torch.version, "cuda", None) or getattr(torch.version, "hip", None))
-        self._cuda_started = torch.cuda.is_initialized
         self._facts_path, place = facts.claim(run)
         self._first_number = place * 1000
         path = os.path.join(run, "minibatches-%d.ets" % self.pid)
         self._writer = stream.StreamWriter(path, "minibatches", stream.MINIBATCHES, {"pid": self.pid})
-        self._add = self._writer.add
+        self.emit: Any = self._writer.add  # bound: it runs once a minibatch
         self._dirty = True
         self._stop = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="edgetrain-writer", daemon=True)
@@ -122,7 +120,7 @@ class Session:
         # A child of multiprocessing leaves without atexit, but runs its finalizers.
         util.Finalize(None, self.end, exitpriority=-50)
 
-    def find_steps(self):
+    def find_steps(self) -> None:
         """See backward passes and steps by hooks, for a loop that does not call `launched`."""
         from torch.utils.data import dataloader
 
@@ -134,94 +132,21 @@ class Session:
 
     # ---- what the loop calls -------------------------------------------------------------------------------------
 
-    def epoch(self, number):
+    def epoch(self, number: int) -> None:
         """Name the next pass over a loader: it is this epoch of training."""
         self._label = number
 
-    def copying(self):
-        """The copy of this minibatch to the accelerator begins here."""
-        track = self.current
-        if track is None or track.row is None:
-            return
-        cuda = self._cuda or self._find_cuda()
-        if cuda is None:
-            track.row[COPYING] = time.monotonic_ns() // 1000
-        elif self.timing == "sync":
-            self._torch.cuda.synchronize()
-            track.row[COPYING] = time.monotonic_ns() // 1000
-        else:
-            cuda.mark(track.row, COPYING)
-
-    def copied(self):
-        """The copy has been issued; on the accelerator it ends here."""
-        track = self.current
-        if track is None or track.row is None:
-            return
-        cuda = self._cuda or self._find_cuda()
-        if cuda is not None and self.timing != "sync":
-            cuda.mark(track.row, COPIED)
-            return
-        if cuda is not None:
-            self._torch.cuda.synchronize()
-        track.row[COPIED] = time.monotonic_ns() // 1000
-
-    def launched(self):
-        """The host has issued the step of this minibatch."""
-        entered = time.monotonic_ns()
-        track = self.current
-        if track is None or track.row is None:
-            return
-        row = track.row
-        row[PHASE] = TRAINING
-        cuda = self._cuda or self._find_cuda()
-        row[LAUNCHED] = entered // 1000
-        if cuda is None:
-            row[DONE] = row[LAUNCHED]
-        elif self.timing == "sync":
-            self._torch.cuda.synchronize()
-            row[DONE] = time.monotonic_ns() // 1000
-            return
-        else:
-            cuda.remark(row, DONE)
-            cuda.settle()
-        self.spent(time.monotonic_ns() - entered)
-
-    def step_seen(self):
-        """A hook saw a backward pass or an optimiser step end: every minibatch in hand was trained on."""
-        entered = time.monotonic_ns()
-        cuda = self._cuda or self._find_cuda()
-        synchronised = cuda is not None and self.timing == "sync"
-        if synchronised:
-            self._torch.cuda.synchronize()
-        for track in self._stack:
-            row = track.row
-            if row is None:
-                continue
-            row[PHASE] = TRAINING
-            row[LAUNCHED] = entered // 1000
-            if cuda is None or synchronised:
-                row[DONE] = time.monotonic_ns() // 1000 if synchronised else row[LAUNCHED]
-            elif track is self.current:
-                cuda.remark(row, DONE)
-        if cuda is not None and not synchronised:
-            cuda.settle()
-        self.spent(time.monotonic_ns() - entered)
-
-    def spent(self, took_ns):
-        """Count our own time in the training thread. Longer than this it was preempted, not working."""
-        self.cost_ns += took_ns if took_ns < MOST_COST_NS else MOST_COST_NS
-
-    def epoch_done(self, number, loss=None):
+    def epoch_done(self, number: int, loss: float | None = None) -> None:
         """An epoch is over; its loss goes into the record."""
         self._epochs_done[number] = None if loss is None else float(loss)
         self._dirty = True
 
-    def note(self, **known):
+    def note(self, **known: Any) -> None:
         """Keep facts about the training (parameters, ...) in the record."""
         self.facts.update(known)
         self._dirty = True
 
-    def end(self):
+    def end(self) -> None:
         """Close the last minibatch, write everything; safe to call twice."""
         if self.ended or self.pid != os.getpid():
             return
@@ -239,7 +164,7 @@ class Session:
 
     # ---- what the passes call ------------------------------------------------------------------------------------
 
-    def number_of(self, loader):
+    def number_of(self, loader: Any) -> int:
         """Return the number of a loader of this process, the same for each pass over it."""
         known = loader.__dict__.get("_edgetrain_number")
         if known is not None and known[0] == self.pid and known[1] < self._first_number + len(self._loaders):
@@ -249,7 +174,7 @@ class Session:
         self._describe(loader, number)
         return number
 
-    def number_of_other(self, batches):
+    def number_of_other(self, batches: Any) -> int:
         """Return the number of something else that is iterated, the same for each pass over it."""
         for number, known in self._others:
             if known is batches:
@@ -259,25 +184,25 @@ class Session:
         self._describe(batches, number)
         return number
 
-    def _describe(self, loader, number):
+    def _describe(self, loader: Any, number: int) -> None:
         description = {"loader": number}
         with self.guard("a loader could not be described"):
             description = facts.describe(loader, number)
         self._loaders.append(description)
         self._dirty = True
 
-    def generation_of(self, number):
+    def generation_of(self, number: int) -> int:
         """Return which pass over this loader the next one is."""
         return self._generations.get(number, 0)
 
-    def own_counters(self):
+    def own_counters(self) -> counters.ThreadCounters:
         """Return the counters of the training thread, for loaders without workers."""
         if self._own_counters is None:
             self._own_counters = counters.ThreadCounters()
             self._own_counters.exclude(self._keeper)
         return self._own_counters
 
-    def own_fetches(self, number):
+    def own_fetches(self, number: int) -> stream.StreamWriter:
         """Return the stream for minibatches that the loop fetches itself."""
         if number not in self._own_streams:
             path = os.path.join(self.run, "workers-%d-main-%d.ets" % (number, self.pid))
@@ -285,7 +210,7 @@ class Session:
             self._own_streams[number] = stream.StreamWriter(path, "workers", stream.WORKERS, meta)
         return self._own_streams[number]
 
-    def pass_begins(self, track):
+    def pass_begins(self, track: loaders.Pass) -> None:
         """Number a pass, and give it the epoch it was named, if it was."""
         track.generation = self._generations.get(track.loader, 0)
         self._generations[track.loader] = track.generation + 1
@@ -295,7 +220,7 @@ class Session:
             self._epochs = max(self._epochs, track.epoch + 1)
         self.passes.append(track)
 
-    def opened(self, track):
+    def opened(self, track: loaders.Pass) -> None:
         """A pass delivered a minibatch: it is on top of the stack of passes now under way."""
         self.minibatches += 1
         if self.current is track:
@@ -315,7 +240,7 @@ class Session:
             stack.append(track)
         self.current = track
 
-    def close_row(self, track):
+    def close_row(self, track: loaders.Pass) -> None:
         """The loop is done with a minibatch: decide what it was, and let it go out."""
         row, track.row = track.row, None
         if row[PHASE] == TRAINING:
@@ -326,11 +251,11 @@ class Session:
             row[PHASE] = EVALUATION
         row[EPOCH] = track.epoch
         if self._cuda is None:
-            self._add(row)
+            self.emit(row)
         else:
             self._cuda.close(row)
 
-    def pass_ends(self, track):
+    def pass_ends(self, track: loaders.Pass) -> None:
         """A pass is over; the accelerator's clock is tied to ours again while the loop stands still."""
         track.ended_us = time.monotonic_ns() // 1000
         if track in self._stack:
@@ -341,14 +266,14 @@ class Session:
         self._dirty = True
 
     @contextlib.contextmanager
-    def guard(self, what):
+    def guard(self, what: str) -> Iterator[None]:
         """Turn an error of ours into a note in the record."""
         try:
             yield
         except Exception as error:
             self.problem("%s: %r" % (what, error))
 
-    def problem(self, text):
+    def problem(self, text: str) -> None:
         """Keep one sentence about what could not be measured, once."""
         if text not in self.problems and len(self.problems) < 50:
             self.problems.append(text)
@@ -356,7 +281,7 @@ class Session:
 
     # ---- inside --------------------------------------------------------------------------------------------------
 
-    def _next_epoch(self):
+    def _next_epoch(self) -> int:
         # Loaders run in step (zip) share the epoch of the pass that is under way.
         for other in self._stack:
             if other.epoch is not None and other.row is not None:
@@ -364,33 +289,28 @@ class Session:
         self._epochs += 1
         return self._epochs - 1
 
-    def _find_cuda(self):
-        if self._cuda is None and self._cuda_possible and self._cuda_started():
-            self._cuda = Cuda(self._torch, self._add, self.problem)
-        return self._cuda
-
-    def _streams(self):
+    def _streams(self) -> list[stream.StreamWriter]:
         return [self._writer] + list(self._own_streams.values())
 
-    def _keep(self):
+    def _keep(self) -> None:
         while not self._stop.wait(KEEP_S):
             for writer in self._streams():
                 writer.flush()
             if self._dirty:
                 self._write_facts()
 
-    def _write_facts(self):
+    def _write_facts(self) -> None:
         self._dirty = False
         try:
             stream.write_json(self._facts_path, facts.collect(self, self._torch, self._cuda))
         except (OSError, RuntimeError) as error:
             self.problem("facts about the training could not be written: %s" % error)
 
-    def written_bytes(self):
+    def written_bytes(self) -> int:
         """Return what this session has written so far."""
         return sum(writer.written_bytes for writer in self._streams())
 
-    def describe(self):
+    def describe(self) -> dict[str, Any]:
         """Return loaders, passes and losses for the record."""
         epochs = [
             {
@@ -407,9 +327,9 @@ class Session:
         ]
         return {"loaders": list(self._loaders), "epochs": epochs}
 
-    def _left_behind(self):
+    def _left_behind(self) -> None:
         # In a forked child: what the parent has in hand is the parent's to write.
         if self.pid != os.getpid():
-            self._add = self._writer.add = lambda row: None
+            self.emit = lambda row: None
             for writer in self._own_streams.values():
-                writer.add = lambda row: None
+                vars(writer)["add"] = self.emit

@@ -5,26 +5,29 @@ minibatches share a step, with two optimisers one has two. A minibatch was train
 ended while it was in hand; it was evaluated when gradients were off or the network was last told to evaluate.
 """
 
+from __future__ import annotations
+
 import functools
+from typing import Any
 
 MARK = "_edgetrain_wrapped"
 
 
-def install(torch, session_of):
+def install(torch: Any, session_of: Any) -> None:
     """Watch torch's backward passes, optimiser steps and train/eval switches, once per process."""
     _backward(torch, session_of)
     _optimizers(torch, session_of)
     _modes(torch, session_of)
 
 
-def _backward(torch, session_of):
+def _backward(torch: Any, session_of: Any) -> None:
     # Tensor.backward looks this name up when called; autograd.grad does not pass here.
     original = torch.autograd.backward
     if hasattr(original, MARK):
         return
 
     @functools.wraps(original)
-    def backward(*args, **kwargs):
+    def backward(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         session = session_of()
         if session is not None:
@@ -35,15 +38,15 @@ def _backward(torch, session_of):
     torch.autograd.backward = backward
 
 
-def _optimizers(torch, session_of):
+def _optimizers(torch: Any, session_of: Any) -> None:
     from torch.optim import optimizer
 
     if hasattr(optimizer, MARK):
         return
     setattr(optimizer, MARK, True)
-    seen = []
+    seen: list[bool] = []
 
-    def stepped(which, *unused):
+    def stepped(which: Any, *unused: Any) -> None:
         session = session_of()
         if session is None:
             return
@@ -58,7 +61,7 @@ def _optimizers(torch, session_of):
     else:
         original = optimizer.Optimizer._optimizer_step_code
 
-        def step_code(self):
+        def step_code(self: Any) -> Any:
             result = original(self)
             stepped(self)
             return result
@@ -66,13 +69,13 @@ def _optimizers(torch, session_of):
         optimizer.Optimizer._optimizer_step_code = step_code
 
 
-def _modes(torch, session_of):
+def _modes(torch: Any, session_of: Any) -> None:
     original = torch.nn.Module.train
     if hasattr(original, MARK):
         return
 
     @functools.wraps(original)
-    def train(self, mode=True):
+    def train(self: Any, mode: bool = True) -> Any:
         session = session_of()
         if session is not None:
             session.training_mode = bool(mode)

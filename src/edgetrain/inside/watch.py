@@ -4,17 +4,20 @@ A torch loader is recorded with its workers, as under `edgetrain profile`; anyth
 from the outside. Under `edgetrain profile` or `run` the record is theirs; on its own, a new run is made in the store.
 """
 
+from __future__ import annotations
+
 import atexit
 import os
 import sys
 import time
+from typing import Any, Iterator
 
 from . import place, stream
 
 _owned = None  # the run directory this process made, and its manifest
 
 
-def watch(loader, timing="async"):
+def watch(loader: Any, timing: str = "async") -> Iterator[Any]:
     """Iterate a loader, recorded. Each pass is one epoch; steps are found by hooks."""
     from . import session
 
@@ -27,19 +30,19 @@ def watch(loader, timing="async"):
             yield batch
 
 
-def _is_torch(loader):
+def _is_torch(loader: Any) -> bool:
     dataloader = sys.modules["torch.utils.data.dataloader"]
     # A subclass may bring an iterator of its own (torchdata's): only torch's own is seen from inside.
     return isinstance(loader, dataloader.DataLoader) and _iterates_as_torch(loader, dataloader)
 
 
-def _iterates_as_torch(loader, dataloader):
+def _iterates_as_torch(loader: Any, dataloader: Any) -> bool:
     return type(loader).__iter__ is dataloader.DataLoader.__iter__ or not type(loader).__module__.startswith(
         "torchdata"
     )
 
 
-def _timed(recording, batches):
+def _timed(recording: Any, batches: Any) -> Iterator[Any]:
     """Time something that is not a torch loader: asked and ready, nothing about who made the batch."""
     from . import loaders
 
@@ -54,7 +57,7 @@ def _timed(recording, batches):
         yield batch
 
 
-def _run():
+def _run() -> str:
     """Return the run directory of whoever started us, or make one."""
     global _owned
     given = os.environ.get("EDGETRAIN_RUN")
@@ -68,7 +71,7 @@ def _run():
     return _owned[0]
 
 
-def _finish(path, manifest, pid):
+def _finish(path: str, manifest: Any, pid: int) -> None:
     if os.getpid() != pid:
         return
     manifest = dict(manifest, state="finished")

@@ -6,9 +6,12 @@ touched: `get_worker_info().dataset` stays what it was. Arguments go by position
 second. Standard library only, Python 3.8; torch is there already when this runs.
 """
 
+from __future__ import annotations
+
 import collections
 import os
 import time
+from typing import Any
 
 from . import counters, stream
 
@@ -18,21 +21,21 @@ INDEX_QUEUE, DATA_QUEUE, WORKER = 2, 3, 10  # positions in torch's argument list
 class WorkerLoop:
     """Stands in for torch's worker loop and runs it, timed."""
 
-    def __init__(self, original, run, loader, generation, main_pid):
+    def __init__(self, original: Any, run: str, loader: Any, generation: int, main_pid: int) -> None:
         self.original = original
         self.run = run
         self.loader = loader
         self.generation = generation
         self.main_pid = main_pid
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         # torch's own loop cannot be pickled while this object has its name; a spawned child finds it there again.
         state = dict(self.__dict__)
         if getattr(self.original, "__module__", None) == "torch.utils.data._utils.worker":
             state["original"] = None
         return state
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.original is None:
             from torch.utils.data._utils.worker import _worker_loop
 
@@ -52,7 +55,7 @@ class WorkerLoop:
 class _Stopwatch:
     """Times one worker's queues and writes one row per batch."""
 
-    def __init__(self, loop, index_queue, data_queue, worker):
+    def __init__(self, loop: Any, index_queue: Any, data_queue: Any, worker: int) -> None:
         from multiprocessing import util
 
         join_cgroups(loop.run, worker)
@@ -60,13 +63,13 @@ class _Stopwatch:
         self._generation = loop.generation
         self._worker = worker
         self._counters = counters.ThreadCounters()
-        self._fetching = None  # (batch, began, waking) of the fetch now in progress
+        self._fetching: Any = None  # (batch, began, waking) of the fetch now in progress
         self._collated_ns = 0
         self._queue = data_queue
         self._get = index_queue.get
         self._put = data_queue.put
-        self._sending = collections.deque()  # rows put and not yet sent, oldest first
-        self._feeder_fd = None
+        self._sending: collections.deque[Any] = collections.deque()  # rows put and not yet sent, oldest first
+        self._feeder_fd: int | None = None
         self._feeder_known = False
         self._feeder_cpu_ns = self._feeder_queued_ns = 0
         name = "workers-%d-%d-%d.ets" % (loop.loader, worker, os.getpid())
@@ -84,7 +87,7 @@ class _Stopwatch:
         # The queue joins its feeder thread at priority -5: the last rows are complete only after that.
         util.Finalize(self, self._close, exitpriority=-100)
 
-    def _timed_get(self, *args, **kwargs):
+    def _timed_get(self, *args: Any, **kwargs: Any) -> Any:
         message = self._get(*args, **kwargs)
         if type(message) is tuple:
             self._collated_ns = 0
@@ -94,7 +97,7 @@ class _Stopwatch:
             self._generation += 1  # a persistent worker starts the next pass
         return message
 
-    def _timed_put(self, message, *args, **kwargs):
+    def _timed_put(self, message: Any, *args: Any, **kwargs: Any) -> None:
         if self._fetching is not None and message[0] == self._fetching[0]:
             batch, began, waking = self._fetching
             self._fetching = None
@@ -114,7 +117,7 @@ class _Stopwatch:
                 self._counters.exclude(thread)
                 self._feeder_known = True
 
-    def _timed_send(self, data):
+    def _timed_send(self, data: Any) -> Any:
         """Runs in the queue's feeder thread, after pickling, holding the lock all workers share."""
         pickled = time.monotonic_ns() // 1000
         try:
@@ -129,7 +132,9 @@ class _Stopwatch:
             )
             self._feeder_cpu_ns, self._feeder_queued_ns = cpu, queued
 
-    def _finish(self, pickled, shipped, feeder_cpu, feeder_queued):
+    def _finish(
+        self, pickled: int | None, shipped: int | None, feeder_cpu: int | None, feeder_queued: int | None
+    ) -> None:
         row = self._sending.popleft() if self._sending else None
         if row is None:
             return
@@ -145,33 +150,33 @@ class _Stopwatch:
             )
         )  # fmt: skip
 
-    def _time_collate(self):
+    def _time_collate(self) -> None:
         from torch.utils.data import _DatasetKind
 
         create = _DatasetKind.create_fetcher
 
-        def timed_create(*args, **kwargs):
+        def timed_create(*args: Any, **kwargs: Any) -> Any:
             fetcher = create(*args, **kwargs)
             time_collate(fetcher, self._collated)
             return fetcher
 
         _DatasetKind.create_fetcher = staticmethod(timed_create)
 
-    def _collated(self, took_ns):
+    def _collated(self, took_ns: int) -> None:
         self._collated_ns += took_ns
 
-    def _close(self):
+    def _close(self) -> None:
         while self._sending:  # put, but the feeder was told not to wait
             self._finish(None, None, None, None)
         self._writer.close()
 
 
-def time_collate(fetcher, took):
+def time_collate(fetcher: Any, took: Any) -> None:
     """Have a fetcher report how long its collate function took, in ns."""
     collate = fetcher.collate_fn
     clock = time.monotonic_ns
 
-    def timed_collate(samples):
+    def timed_collate(samples: Any) -> Any:
         start = clock()
         batch = collate(samples)
         took(clock() - start)
@@ -180,7 +185,7 @@ def time_collate(fetcher, took):
     fetcher.collate_fn = timed_collate
 
 
-def join_cgroups(run, worker="own"):
+def join_cgroups(run: str, worker: int | str = "own") -> None:
     """Put this process into the cgroups that whoever reads the dataset was told to run in, if any.
 
     A list of `cgroup.procs` files, `{worker}` standing for the worker's number, or for `own` where the training

@@ -10,19 +10,19 @@ import sys
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def _arm():
+def _arm() -> None:
     run = os.environ.get("EDGETRAIN_RUN")
     if not run or sys.version_info < (3, 8):
         return
     try:
-        from edgetrain_inside import hook
+        from edgetrain_inside import hook  # type: ignore[import-not-found]
 
         hook.arm(run, os.environ.get("EDGETRAIN_TIMING") or "async")
     except Exception as error:  # the script must run, recorded or not
         sys.stderr.write("edgetrain: cannot enter this Python: %r\n" % (error,))
 
 
-def _hand_on():
+def _hand_on() -> None:
     """Run the sitecustomize that would have been found without us."""
     import importlib.machinery
     import importlib.util

@@ -1,0 +1,112 @@
+"""The instants of the minibatch in hand: copy begun, copied, launched, done; on the host or by CUDA events."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from .accelerator import Cuda
+from .loaders import COPIED, COPYING, DONE, LAUNCHED, PHASE, TRAINING, Pass
+
+MOST_COST_NS = 500 * 1000
+
+
+class Marks:
+    """What a loop says, or hooks see, about the minibatch that was delivered last."""
+
+    timing = "async"
+    current: Pass | None = None  # the pass that delivered last
+    cost_ns = 0  # of the training thread, in our own code
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._stack: list[Pass] = []
+        self._cuda: Cuda | None = None
+        self._cuda_possible = bool(getattr(torch.version, "cuda", None) or getattr(torch.version, "hip", None))
+        self._cuda_started = torch.cuda.is_initialized
+
+    def copying(self) -> None:
+        """The copy of this minibatch to the accelerator begins here."""
+        track = self.current
+        if track is None or track.row is None:
+            return
+        cuda = self._cuda or self._find_cuda()
+        if cuda is None:
+            track.row[COPYING] = time.monotonic_ns() // 1000
+        elif self.timing == "sync":
+            self._torch.cuda.synchronize()
+            track.row[COPYING] = time.monotonic_ns() // 1000
+        else:
+            cuda.mark(track.row, COPYING)
+
+    def copied(self) -> None:
+        """The copy has been issued; on the accelerator it ends here."""
+        track = self.current
+        if track is None or track.row is None:
+            return
+        cuda = self._cuda or self._find_cuda()
+        if cuda is not None and self.timing != "sync":
+            cuda.mark(track.row, COPIED)
+            return
+        if cuda is not None:
+            self._torch.cuda.synchronize()
+        track.row[COPIED] = time.monotonic_ns() // 1000
+
+    def launched(self) -> None:
+        """The host has issued the step of this minibatch."""
+        entered = time.monotonic_ns()
+        track = self.current
+        if track is None or track.row is None:
+            return
+        row = track.row
+        row[PHASE] = TRAINING
+        cuda = self._cuda or self._find_cuda()
+        row[LAUNCHED] = entered // 1000
+        if cuda is None:
+            row[DONE] = row[LAUNCHED]
+        elif self.timing == "sync":
+            self._torch.cuda.synchronize()
+            row[DONE] = time.monotonic_ns() // 1000
+            return
+        else:
+            cuda.remark(row, DONE)
+            cuda.settle()
+        self.spent(time.monotonic_ns() - entered)
+
+    def step_seen(self) -> None:
+        """A hook saw a backward pass or an optimiser step end: every minibatch in hand was trained on."""
+        entered = time.monotonic_ns()
+        cuda = self._cuda or self._find_cuda()
+        synchronised = cuda is not None and self.timing == "sync"
+        if synchronised:
+            self._torch.cuda.synchronize()
+        for track in self._stack:
+            row = track.row
+            if row is None:
+                continue
+            row[PHASE] = TRAINING
+            row[LAUNCHED] = entered // 1000
+            if cuda is None or synchronised:
+                row[DONE] = time.monotonic_ns() // 1000 if synchronised else row[LAUNCHED]
+            elif track is self.current:
+                cuda.remark(row, DONE)
+        if cuda is not None and not synchronised:
+            cuda.settle()
+        self.spent(time.monotonic_ns() - entered)
+
+    def spent(self, took_ns: int) -> None:
+        """Count our own time in the training thread. Longer than this it was preempted, not working."""
+        self.cost_ns += took_ns if took_ns < MOST_COST_NS else MOST_COST_NS
+
+    def _find_cuda(self) -> Any:
+        if self._cuda is None and self._cuda_possible and self._cuda_started():
+            self._cuda = Cuda(self._torch, self.emit, self.problem)
+        return self._cuda
+
+    def emit(self, row: list[Any]) -> None:
+        """Let a row go out."""
+        raise NotImplementedError
+
+    def problem(self, text: str) -> None:
+        """Keep one sentence about what could not be measured, once."""
+        raise NotImplementedError
