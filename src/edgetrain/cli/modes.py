@@ -12,7 +12,7 @@ from edgetrain.device import Device, open_device
 from edgetrain.device.control import Control, Setting
 from edgetrain.device.jetson import at_boot as unit
 from edgetrain.device.modespace import ModeSpace, Stock
-from edgetrain.errors import UsageError
+from edgetrain.errors import NeedsRoot, UsageError
 from edgetrain.report.boards import show_modes, show_writes
 from edgetrain.report.document import emit
 from edgetrain.report.text import console
@@ -45,7 +45,11 @@ def list_modes(device: DeviceOption = "auto", json: JsonOption = False) -> None:
     Example: edgetrain modes list --device sim:orin-agx
     """
     board, space, control = _open(device)
-    held = control.held()
+    try:
+        held = control.held()
+        asked = held.asked if held else None
+    except NeedsRoot:
+        asked = "only root may see what: sudo edgetrain modes list"
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "device": _spec(board),
@@ -54,7 +58,7 @@ def list_modes(device: DeviceOption = "auto", json: JsonOption = False) -> None:
         "clocks": {name: list(getattr(space, name)) for name in ("cores", "cpu_hz", "gpu_hz", "emc_hz")},
         "custom_modes": len(space),
         "now": control.read(),
-        "held": held.asked if held else None,
+        "held": asked,
         "problems": list(space.problems),
     }
     if json:
@@ -75,6 +79,10 @@ def set_mode(
         bool | None,
         typer.Option("--idle-states/--no-idle-states", help="CPU idle states; off while clocks are held, if not said."),
     ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option("--sensor-samples", help="Conversions the power monitors average: fewer refresh faster, noisier."),
+    ] = None,
     allow_reboot: Annotated[
         bool, typer.Option("--allow-reboot", help="Try a mode that may need one; its prompt is still answered with no.")
     ] = False,
@@ -92,6 +100,7 @@ def set_mode(
         stock=found.id if isinstance(found, Stock) else None,
         dvfs=dvfs,
         idle_states=idle_states,
+        samples=samples,
         allow_reboot=allow_reboot,
     )
     if dry_run:

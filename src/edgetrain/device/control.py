@@ -10,18 +10,15 @@ Only files that this board's own list contains are ever written, through no link
 from __future__ import annotations
 
 import contextlib
-import errno
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from edgetrain.device.jetson.state import State, Write
 from edgetrain.device.journal import Entry, Journal
-from edgetrain.device.tree import Tree
+from edgetrain.device.writes import Writable, Write, write_all
 from edgetrain.errors import ControlRefused, DeviceError, NeedsRoot
 from edgetrain.schema import PowerMode
-
-TRIES = 2  # a value that did not take is written once more: BPMP answers late
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +29,7 @@ class Setting:
     stock: int | None = None
     dvfs: bool = False  # off: clocks held, as jetson_clocks does
     idle_states: bool | None = None  # None: off while clocks are held, as jetson_clocks does
+    samples: int | None = None  # averaging depth of the power monitors; None: as it is
     allow_reboot: bool = False  # try a mode that may need one; the prompt is still answered with no
 
     def __str__(self) -> str:
@@ -49,10 +47,8 @@ class Restored:
     left: tuple[str, ...] = ()  # what could not be put back
 
 
-class Board(Protocol):
+class Board(Writable, Protocol):
     """What control needs of a board."""
-
-    tree: Tree
 
     def key(self) -> str:
         """Return module and serial: a journal of another board is refused."""
@@ -60,17 +56,8 @@ class Board(Protocol):
     def boot(self) -> str:
         """Return the boot id."""
 
-    def allowed(self) -> frozenset[str]:
-        """Return every path that may be written."""
-
-    def state(self) -> dict[str, str]:
-        """Read every settable value."""
-
     def desired(self, setting: Setting) -> dict[str, str]:
         """Return the values that mean a setting."""
-
-    def order(self, wanted: State, now: State) -> list[Write]:
-        """Return the writes from one state to another, in a safe order."""
 
     def current_mode(self) -> PowerMode:
         """Return the mode that the caps now in force come to."""
@@ -199,7 +186,7 @@ class Control:
         if setting.stock is not None:
             self._board.switch_stock(setting.stock)
         wanted = self._board.desired(setting)
-        self._write_all(wanted)
+        write_all(self._board, wanted)
         self._wanted = wanted
         return wanted
 
@@ -214,9 +201,9 @@ class Control:
 
     def restore(self) -> Restored | None:
         """Put the board back as the journal says; None where nothing is journaled."""
-        locked_here = self._journal._lock_fd is None
+        locked_here = not self._journal.locked
         if locked_here:
-            if not (self._journal.folder / "board.json").exists() and not self._journal.folder.exists():
+            if not self._journal.folder.exists():
                 return None
             self._journal.lock()
         try:
@@ -264,7 +251,7 @@ class Control:
         before = self._board.state()
         count = len([w for w in self._board.order(entry.values, before) if w.before != w.value])
         try:
-            self._write_all(entry.values)
+            write_all(self._board, entry.values)
         except ControlRefused as refusal:
             left.append(str(refusal))
         except NeedsRoot:
@@ -305,6 +292,12 @@ class Control:
 
     def _may_write(self, setting: Setting) -> None:
         closed = self.closed(setting)
+        if closed and os.geteuid() == 0:
+            raise ControlRefused(
+                f"{closed[0]} cannot be written even by root (and {len(closed) - 1} more): inside a container sysfs is "
+                "read-only; set modes on the host",
+                paths=closed,
+            )
         if closed:
             raise NeedsRoot(
                 f"setting the mode writes {len(closed)} files that only root may write, {closed[0]} first; "
@@ -312,53 +305,6 @@ class Control:
                 command="sudo edgetrain modes set MODE",
                 paths=closed,
             )
-
-    def _write_all(self, wanted: State) -> None:
-        allowed = self._board.allowed()
-        for attempt in range(TRIES):
-            for write in self._board.order(wanted, self._board.state()):
-                if write.path not in allowed:
-                    raise ControlRefused(f"{write.path} is not on this board's list of settings", path=write.path)
-                self._write_one(write, wanted)
-            now = self._board.state()
-            wrong = {name: value for name, value in wanted.items() if now.get(name) != value}
-            if not wrong:
-                return
-            if attempt + 1 < TRIES:
-                self._tree.sleep(0.05)
-        name, value = next(iter(wrong.items()))
-        raise ControlRefused(
-            f"asked the board for {value} in {name} but it shows {now.get(name, 'nothing')}"
-            + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else "")
-            + "; check that no other tool sets the clocks and that this user may",
-            asked=dict(wrong),
-            found={name: now.get(name) for name in wrong},
-        )
-
-    def _write_one(self, write: Write, wanted: State) -> None:
-        try:
-            self._tree.write(write.path, write.value)
-        except PermissionError as error:
-            raise NeedsRoot(
-                f"may not write {write.path}: {error.strerror}; run the same command with sudo",
-                command="sudo edgetrain modes set MODE",
-                paths=[write.path],
-            ) from error
-        except OSError as error:
-            if error.errno == errno.EINVAL and write.pair in wanted:
-                # This kernel wants the partner first: write that, then ours again.
-                with contextlib.suppress(OSError):
-                    self._tree.write(str(write.pair), wanted[str(write.pair)])
-                with contextlib.suppress(OSError):
-                    self._tree.write(write.path, write.value)
-                return  # the read-back decides
-            if error.errno in (errno.ELOOP, errno.ENOTDIR):
-                raise ControlRefused(
-                    f"{write.path} runs through a link that was not there before; not written"
-                ) from error
-            if error.errno in (errno.EBUSY, errno.EAGAIN, errno.EIO, errno.ENODEV, errno.ENOENT):
-                return  # the read-back decides, after another try
-            raise ControlRefused(f"the board refused {write.value} in {write.path}: {error.strerror}") from error
 
 
 def _as_dict(entry: Entry) -> dict[str, object]:

@@ -54,6 +54,11 @@ class Journal:
     def folder(self) -> Path:
         return self._folder
 
+    @property
+    def locked(self) -> bool:
+        """Whether this process holds the board."""
+        return self._lock_fd is not None
+
     def prepare(self) -> None:
         """Make the folder, or refuse one that others may write."""
         try:

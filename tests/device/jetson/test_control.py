@@ -164,7 +164,10 @@ def test_older_kernels_refuse_a_minimum_above_the_maximum_and_are_served(tmp_pat
             control.apply(Setting(mode))
 
 
-def test_files_that_only_root_may_write_are_named_with_the_way_out(orin: JetsonDevice) -> None:
+def test_files_that_only_root_may_write_are_named_with_the_way_out(
+    orin: JetsonDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     boards.plant(orin.tree.root, closed=[f"{orin.clocks.gpu}/max_freq"])
     with pytest.raises(NeedsRoot, match="max_freq") as refusal:
         control_of(orin).set(Setting(some_mode(orin, 3)))
@@ -306,3 +309,22 @@ def test_cores_that_were_offline_are_offline_again(tmp_path: Path) -> None:
 
 def test_killed_at_any_instant_the_board_comes_back_at_the_next_start() -> None:
     assert "came back" in torture.run(8, seed=1)
+
+
+def test_the_averaging_of_the_power_monitors_is_an_option_and_comes_back(orin: JetsonDevice) -> None:
+    before = orin.state()
+    assert all(name in before for name in orin.sample_files()) and len(orin.sample_files()) == 2
+    with control_of(orin).hold(Setting(some_mode(orin, 1), samples=64)):
+        assert {orin.state()[name] for name in orin.sample_files()} == {"64"}
+        source = boards.open_tree(orin.tree.root).total_power()
+        assert source is not None and source.refresh_s == pytest.approx(0.054)
+    assert orin.state() == before
+    with pytest.raises(UsageError, match="average 1, 4"):
+        control_of(orin).plan(Setting(some_mode(orin, 1), samples=7))
+
+
+def test_a_read_only_tree_is_told_from_a_missing_right(orin: JetsonDevice) -> None:
+    boards.plant(orin.tree.root, closed=[f"{orin.clocks.gpu}/max_freq"])
+    kind = ControlRefused if os.geteuid() == 0 else NeedsRoot
+    with pytest.raises(kind, match="max_freq"):
+        control_of(orin).set(Setting(some_mode(orin, 3)))

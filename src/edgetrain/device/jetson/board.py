@@ -14,12 +14,13 @@ from edgetrain.device.jetson import nvpmodel, stock
 from edgetrain.device.jetson.clocks import BPMP_EMC, Clocks, find_clocks
 from edgetrain.device.jetson.identity import Identity, describe, identify
 from edgetrain.device.jetson.probes import AlarmProbe, EmcProbe, GpuProbe, RailsProbe, ThermalProbe
-from edgetrain.device.jetson.rails import Rails, find_rails
-from edgetrain.device.jetson.state import State, Write, desired, read_state, writes
+from edgetrain.device.jetson.rails import SAMPLES, Rails, find_rails
+from edgetrain.device.jetson.state import desired, read_state, writes
 from edgetrain.device.jetson.tegrastats_live import TegrastatsProbe
 from edgetrain.device.modespace import ModeSpace, Stock
 from edgetrain.device.proc import CpuProbe, DiskProbe, MemoryProbe
 from edgetrain.device.tree import Tree
+from edgetrain.device.writes import State, Write
 from edgetrain.errors import DeviceError, ProbeUnavailable, UsageError
 from edgetrain.schema import PowerMode
 
@@ -202,11 +203,16 @@ class JetsonDevice:
 
     def allowed(self) -> frozenset[str]:
         """Return every path that may be written."""
-        return frozenset(self.clocks.writable_names())
+        return frozenset([*self.clocks.writable_names(), *self.sample_files()])
+
+    def sample_files(self) -> list[str]:
+        """Return the files that set how many conversions the power monitors average, links resolved."""
+        return [real for name in self.rails.samples_files if (real := self.tree.real(name)) is not None]
 
     def state(self) -> dict[str, str]:
         """Read every settable value."""
-        return read_state(self.tree, self.clocks)
+        depths = {name: self.tree.text(name) for name in self.sample_files()}
+        return {**read_state(self.tree, self.clocks), **{name: text for name, text in depths.items() if text}}
 
     def desired(self, setting: Setting) -> dict[str, str]:
         """Return the values that mean a setting."""
@@ -214,6 +220,11 @@ class JetsonDevice:
         if space is None:
             raise DeviceError("this board has no clock that could be set")
         idle = setting.dvfs if setting.idle_states is None else setting.idle_states
+        if setting.samples is not None and setting.samples not in SAMPLES:
+            raise UsageError(
+                f"power monitors average {', '.join(map(str, SAMPLES))} conversions, not {setting.samples}"
+            )
+        depths = {} if setting.samples is None else dict.fromkeys(self.sample_files(), str(setting.samples))
         now = self.state()
         mode = setting.mode
         if mode is None and setting.stock is not None:
@@ -225,11 +236,11 @@ class JetsonDevice:
             if setting.dvfs:
                 # nvpmodel sets the caps itself; only what it leaves alone is ours.
                 caps = desired(self.tree, self.clocks, mode, True, idle, now)
-                return {name: value for name, value in caps.items() if name in self.clocks.idle_states}
+                return {**{name: value for name, value in caps.items() if name in self.clocks.idle_states}, **depths}
         if mode is None:
             mode = self.current_mode()
         space.check(mode)
-        return desired(self.tree, self.clocks, mode, setting.dvfs, idle, now)
+        return {**desired(self.tree, self.clocks, mode, setting.dvfs, idle, now), **depths}
 
     def current_mode(self) -> PowerMode:
         """Return the mode that the caps now in force come to."""
@@ -251,7 +262,8 @@ class JetsonDevice:
 
     def order(self, wanted: State, now: State) -> list[Write]:
         """Return the writes from one state to another."""
-        return list(writes(self.clocks, wanted, now))
+        depths = [Write(name, wanted[name], now.get(name)) for name in self.sample_files() if name in wanted]
+        return [*depths, *writes(self.clocks, wanted, now)]
 
     def active_stock(self) -> int | None:
         """Return the stock mode nvpmodel has in force."""

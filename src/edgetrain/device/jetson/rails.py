@@ -27,6 +27,7 @@ OHM_PER_UOHM = 1e-6
 ASSUMED_SHUNT_OHM = 0.005
 # Without `update_interval`: what NVIDIA's boot script sets on tegra194 and tegra234.
 ASSUMED_REFRESH_S = 0.43
+SAMPLES = (1, 4, 16, 64, 128, 256, 512, 1024)  # conversions an INA3221 can average
 NOT_CONNECTED = {"", "NC", "N/C", "(null)"}
 
 # Total → the scope its rails measure. The first whose rails are all there is taken; sums are of rails that do not

@@ -7,28 +7,13 @@ wants it the other way round, control tries that too. The memory cap is set befo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from edgetrain.device.jetson.clocks import CPU, Clocks, policy_folder
 from edgetrain.device.tree import Tree
+from edgetrain.device.writes import State, Write
 from edgetrain.schema import PowerMode
 from edgetrain.units import HZ_PER_KHZ
-
-State = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """One value to be written. `pair` holds the partner's path where the two limit each other."""
-
-    path: str
-    value: str
-    before: str | None  # what stands there now; None: cannot be read yet
-    pair: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.before if self.before is not None else '–'} → {self.value}"
 
 
 def read_state(tree: Tree, clocks: Clocks) -> dict[str, str]:

@@ -234,7 +234,8 @@ class World:
         self, found: dict[str, Callable[[], str]], chip: Chip, index: int, millivolts: int, share: float
     ) -> None:
         folder = f"/{chip_folder(chip)}"
-        period_s = chip.update_ms / 1000
+        interval = f"{chip_folder(chip)}/update_interval"
+        period_s = (self.kernel.get(interval) or chip.update_ms) / 1000
         step_ma = 40.0 / chip.shunt_uohm * 1000.0  # 40 µV over the shunt
         salt = f"{chip.address}.{index}"
 
