@@ -44,6 +44,7 @@ class LoadProbe:
     ) -> None:
         self._tree, self._proc, self._now_ns = tree, proc, now_ns
         self._stat = KeptFile(proc / "stat", 65536)
+        self._also_pids = frozenset(also_ours)
         self._also = [
             file for file in (_stat_of(pid, proc) for pid in also_ours if pid not in tree.pids) if file is not None
         ]
@@ -100,7 +101,7 @@ class LoadProbe:
 
     def _scan(self) -> dict[int, tuple[str, int]]:
         found: dict[int, tuple[str, int]] = {}
-        ours = {os.getpid(), *self._tree.pids}
+        ours = {os.getpid(), *self._tree.pids, *self._also_pids}
         try:
             pids = [int(name) for name in os.listdir(self._proc) if name.isdecimal()]
         except OSError:
