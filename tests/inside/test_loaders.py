@@ -65,8 +65,7 @@ def test_every_minibatch_joins_its_workers_row_and_no_instant_is_out_of_order(na
     if arguments.get("num_workers"):
         assert np.all(workers["fetched_us"] <= workers["pickled_us"])
         assert np.all(workers["pickled_us"] <= workers["shipped_us"])
-        # The index goes out during __next__, which is stamped when it returns: half a millisecond is its width.
-        assert np.all(minibatches["sent_us"] <= workers["began_us"] + 500)
+        assert np.all(minibatches["sent_us"] <= workers["began_us"])
     else:
         assert set(minibatches["worker"].tolist()) == {-1}
         assert np.array_equal(workers["began_us"], asked)

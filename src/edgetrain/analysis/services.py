@@ -102,7 +102,7 @@ def services(
         sent_us=sent,
         free_us=np.where(np.isfinite(free), free, sent),
         previous=previous,
-        sender=_sender(sent, ready, block),
+        sender=_sender(sent, asked, ready, block),
         own=own,
         dispatch_us=dispatch,
         fetch_us=fetch,
@@ -203,13 +203,13 @@ def _following(previous: Ints) -> Ints:
     return following
 
 
-def _sender(sent: Floats, ready: Floats, block: Ints) -> Ints:
-    """Return the row at whose delivery this one's index was sent, or -1 where that lies before its block."""
+def _sender(sent: Floats, asked: Floats, ready: Floats, block: Ints) -> Ints:
+    """Return the row during whose delivery this one's index was sent, or -1 where that lies before its block."""
     # Blocks overlap in time; a step between them larger than all of it makes one search do for all.
     apart = np.nanmax(ready) - np.nanmin(np.fmin(ready, sent)) + 1.0
-    found = np.searchsorted(ready + block * apart, sent + block * apart, side="right") - 1
+    found = np.searchsorted(ready + block * apart, sent + block * apart, side="left")
     found = np.minimum(found, np.arange(len(sent)) - 1)
-    inside = (found >= 0) & (block[np.maximum(found, 0)] == block)
+    inside = (found >= 0) & (block[np.maximum(found, 0)] == block) & (sent >= asked[np.maximum(found, 0)])
     return np.where(inside, found, -1)
 
 

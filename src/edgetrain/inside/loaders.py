@@ -1,8 +1,8 @@
 """The stopwatch around torch's loader in the training process: asked, ready, which worker, when it was sent.
 
-Two methods of torch's iterators are wrapped, `__init__` and `__next__`, plus `_reset` (a persistent loader's next
-pass). Everything else is read off the iterator's own counters, whose names are the same from torch 1.13 to 2.15:
-the delivered index is `_rcvd_idx - 1`, and an index sent during `__next__` is one below `_send_idx` after it.
+Four methods of torch's iterators are wrapped: `__init__`, `__next__`, `_reset` (a persistent loader's next pass) and
+`_try_put_index` (an index is sent to a worker). Everything else is read off the iterator's own counters, whose names
+are the same from torch 1.13 to 2.15: the delivered index is `_rcvd_idx - 1`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ class WorkerPass(Pass):
         entered = time.monotonic_ns()
         if self.row is not None:
             self._close_row(self)
-        before = iterator._send_idx
         waited, worked = counters.queued_ns(self._schedstat), time.thread_time_ns()
         asked = time.monotonic_ns()
         try:
@@ -87,11 +86,6 @@ class WorkerPass(Pass):
             raise
         ready = time.monotonic_ns()
         ready_us = ready // 1000
-        after = iterator._send_idx
-        if after != before:
-            tasks = iterator._task_info
-            for index in range(before, after):
-                self.sent[index] = (ready_us, tasks[index][0])
         index = iterator._rcvd_idx - 1 if self._last_index is None else self._last_index
         sent_us, made_by = self.sent.pop(index, (None, None))
         queued_us, cpu_us = 0, None
@@ -216,6 +210,7 @@ def install(dataloader: Any, session_of: Any) -> None:
     base._edgetrain = None
     original_next, original_init = base.__next__, several.__init__
     own_init, original_reset = dataloader._SingleProcessDataLoaderIter.__init__, several._reset
+    original_put = several._try_put_index
     workers = dataloader._utils.worker
 
     def __next__(self: Any) -> Any:
@@ -257,24 +252,18 @@ def install(dataloader: Any, session_of: Any) -> None:
             track.began_us = self.__dict__.pop("_edgetrain_began_us", track.began_us)
         if track is None:
             return original_reset(self, loader, *args, **kwargs)
-        put = self._try_put_index
-
-        def put_index() -> None:
-            before = self._send_idx
-            at_us = time.monotonic_ns() // 1000
-            put()
-            if self._send_idx != before:
-                track.sent[before] = (at_us, self._task_info[before][0])
-
-        self._try_put_index = put_index
-        try:
-            original_reset(self, loader, *args, **kwargs)
-        finally:
-            del self._try_put_index
         self._edgetrain = track
-        return None
+        return original_reset(self, loader, *args, **kwargs)
+
+    def _try_put_index(self: Any) -> None:
+        track = self._edgetrain
+        before, at_ns = self._send_idx, time.monotonic_ns()
+        original_put(self)
+        if track is not None and self._send_idx != before:
+            track.sent[before] = (at_ns // 1000, self._task_info[before][0])
 
     base.__next__ = __next__
     several.__init__ = __init__
     several._reset = _reset
+    several._try_put_index = _try_put_index
     dataloader._SingleProcessDataLoaderIter.__init__ = init_own
