@@ -39,6 +39,7 @@ from edgetrain.workload.datasets import survey
 Progress = Callable[[str, int, int | None], None]
 
 LEAST_FREE_BYTES = 16 << 20  # below this a record may not fit; 50 bytes a minibatch, and telemetry
+RESERVE, RESERVE_BYTES = "reserve", 1 << 16  # given up at the end, so that a full disk still takes the last manifest
 LOOK_S = 0.2
 
 
@@ -123,6 +124,7 @@ class _Run:
                     raise StoreError(
                         f"only {spell_bytes(free)} are left in {self.path.parent}; make room or give another --store"
                     )
+                (self.path / RESERVE).write_bytes(bytes(RESERVE_BYTES))
                 with self._mode_held():
                     self._held_down(dataset, generated, files)
         except KeyboardInterrupt:
@@ -142,10 +144,21 @@ class _Run:
     def _mode_held(self) -> Iterator[None]:
         """Hold the power mode asked for, and keep what the board said at both ends."""
         mode = self.experiment.power_mode
-        if mode is None:
-            yield
-            return
         control = self.device.control()
+        if mode is None:
+            if control is None:
+                yield
+                return
+            undone = control.repair()
+            if undone is not None:
+                self._event("mode", f"put the board back after a run that was killed in {undone.asked}")
+            found = {"asked": None, "start": control.read(), "end": None}
+            self.manifest["power_mode"] = found
+            try:
+                yield
+            finally:
+                found["end"] = control.read()
+            return
         if control is None:
             raise UsageError(f"{self.device.spec.name} has no power modes that can be set; leave the power mode out")
         from edgetrain.device.control import Setting
@@ -319,6 +332,9 @@ class _Run:
 
     def _close(self, state: str, reason: str | None) -> None:
         """Write the last manifest; a store that takes no more is said, and the record up to then stays."""
+        if about.free_bytes(self.path) < RESERVE_BYTES:
+            self._doubt("store_full", "no space was left for the record at the end: its last seconds may be missing")
+        (self.path / RESERVE).unlink(missing_ok=True)
         names = about.bad_files(self.path)
         if names:
             self.doubts.append(about.bad_files_doubt(names))
