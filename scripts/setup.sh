@@ -20,7 +20,7 @@ if [ ! -x "$venv/bin/python" ]; then
   # A torch that is already importable is kept: the environment then sees the system's packages.
   if [ -n "$system_torch" ]; then "$python" -m venv --system-site-packages "$venv"; else "$python" -m venv "$venv"; fi
 fi
-pip() { "$venv/bin/python" -m pip --disable-pip-version-check -q "$@"; }
+pip() { "$venv/bin/python" -m pip --disable-pip-version-check -qq "$@"; }
 
 if [ -z "$(torch_version "$venv/bin/python")" ]; then
   if is_jetson; then
@@ -33,5 +33,5 @@ else
   say "using torch $(torch_version "$venv/bin/python")"
 fi
 say "installing edgetrain and its tools"
-pip install -e ".[dev,nvml,baselines,plots,export,lab]" "Pillow>=9"
+pip install -e ".[dev,nvml,baselines,plots,export]" "Pillow>=9"
 say "ready: $venv/bin/edgetrain"

@@ -57,6 +57,15 @@ class Row:
         return self.factors.get(name, default)
 
 
+# Where a dataset lies and how a core was slowed follow from the other factors: not what people read a table for.
+UNTOLD = ("dataset", "cpu_share")
+
+
+def label(factors: Mapping[str, Any]) -> str:
+    """Return a setting in words."""
+    return ", ".join(f"{name} {value}" for name, value in factors.items() if name not in UNTOLD) or "as given"
+
+
 def _median(values: Iterable[float | None]) -> float | None:
     seen = [value for value in values if value is not None]
     return statistics.median(seen) if seen else None

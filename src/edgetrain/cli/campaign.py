@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from edgetrain.analysis import digest
-from edgetrain.analysis.factors import Row, tabulate
+from edgetrain.analysis.factors import UNTOLD, Row, label, tabulate
 from edgetrain.cli.options import JsonOption, StoreOption
 from edgetrain.cli.progress import Shown
 from edgetrain.device import open_device
@@ -82,8 +82,7 @@ def open_campaign(plan: Plan, records: Store, device: str = "auto", fresh: bool 
     """Return a campaign that runs its experiments here, with progress on stderr."""
 
     def run_one(experiment: Experiment) -> str:
-        label = ", ".join(f"{name} {value}" for name, value in experiment.factors.items())
-        with Shown(label) as shown:
+        with Shown(label(experiment.factors)) as shown:
             return execute(experiment, device, records, shown)
 
     tag = fresh_tag(plan, records) if fresh else ""
@@ -115,8 +114,7 @@ def carry_out(under_way: Campaign, tell: Callable[[str], None] | None = None) ->
         if standing.now is None:
             return
         left = spell_seconds(standing.cost.time_s) if standing.cost.time_s is not None else "not known yet"
-        what = ", ".join(f"{name} {value}" for name, value in standing.now.factors.items())
-        say(f"[{len(standing.done) + 1}/{standing.planned}] {what}; time left {left}")
+        say(f"[{len(standing.done) + 1}/{standing.planned}] {label(standing.now.factors)}; time left {left}")
 
     try:
         standing = under_way.carry_out(told)
@@ -146,9 +144,8 @@ def _show_plan(under_way: Campaign, json: bool) -> None:
         return
     table = plain_table("run", "repeat", "setting", "state")
     for one in under_way.runs:
-        setting = ", ".join(f"{name} {value}" for name, value in one.factors.items())
         state = "done" if one.key in standing.done else ("failed" if one.key in standing.failed else "to do")
-        table.add_row(str(one.position + 1), str(one.repeat + 1), setting or "as given", state)
+        table.add_row(str(one.position + 1), str(one.repeat + 1), label(one.factors), state)
     out = console()
     out.print(table)
     time_left = spell_seconds(cost.time_s) if cost.time_s is not None else "not known before the first run"
@@ -158,7 +155,7 @@ def _show_plan(under_way: Campaign, json: bool) -> None:
 
 def factor_table(rows: list[Row]) -> Any:
     """Return stall, compute and end-to-end time by factor."""
-    names = list(dict.fromkeys(name for row in rows for name in row.factors))
+    names = [name for name in dict.fromkeys(name for row in rows for name in row.factors) if name not in UNTOLD]
     heads = [
         *names,
         "runs",

@@ -32,7 +32,7 @@ _REFERENCE = (
 
 # The papers' photograph through the papers' transform, in CPU time, so that other load does not count.
 _PREPARE = """
-import io, time
+import io, sys, time
 import torch
 from PIL import Image
 from edgetrain.workload.catalog import entry
@@ -40,7 +40,9 @@ from edgetrain.workload.drawing import jpeg
 from edgetrain.workload.transforms import for_workload
 torch.set_num_threads(1)
 known = entry("mobilenet_v3")
-pictures = [jpeg(0, index, known.picture, known.file_bytes) for index in range(8)]
+width, height = int(sys.argv[1]), int(sys.argv[2])
+size = known.file_bytes * width * height // 480_000
+pictures = [jpeg(0, index, (width, height), size) for index in range(8)]
 transform = for_workload(known)
 def prepare():
     return torch.stack([transform(Image.open(io.BytesIO(one)).convert("RGB")) for one in pictures])
@@ -103,27 +105,31 @@ def cores_worth(controllers: list[str], groups: Groups, loop_s: float = 0.6) -> 
     return sum(float(one.communicate()[0].split()[1]) for one in both) / loop_s
 
 
-def image_s() -> float | None:
-    """Return this machine's time to decode and augment one 800x600 photograph on one core; None without torch.
+def image_s(width: int = 800, height: int = 600) -> float | None:
+    """Return this machine's time to decode and augment one photograph on one core; None without torch.
 
     It runs what a loader worker runs, in a process of its own: torch lives in the workload room.
     """
-    kept = _kept("image", "800x600")
+    key = f"{width}x{height}"
+    kept = _kept("image", key)
     if kept is not None:
         return float(kept)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", _PREPARE]
+    command = [sys.executable, "-c", _PREPARE, str(width), str(height)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
     if done.returncode:
         return None
     best_s = float(done.stdout)
-    _keep("image", "800x600", best_s)
+    _keep("image", key, best_s)
     return best_s
 
 
-def share_for(board_image_s: float) -> float | None:
-    """Return how fast a board's core is, in cores of ours; None where that cannot be measured."""
-    ours_s = image_s()
+def share_for(board_image_s: float, width: int = 800, height: int = 600) -> float | None:
+    """Return how fast a board's core is, in cores of ours; None where that cannot be measured.
+
+    With pictures of another size: how fast ours must be for one of these to take that long.
+    """
+    ours_s = image_s(width, height)
     if ours_s is None:
         return None
     return max(_SMALLEST_SHARE, ours_s / board_image_s)

@@ -57,6 +57,8 @@ class Lab:
         self._main_files: list[str] = []
         self._worker_files: list[str] = []
         self._affinity: list[int] | None = None
+        # Version 2 has one group for everything: readers enter it when any limit is on it.
+        self._workers_join = limits.cache_bytes is not None or limits.cpu_share is not None
 
     def __enter__(self) -> Lab:
         gone = sessions.sweep()
@@ -181,7 +183,7 @@ class Lab:
     def worker_group(self) -> str | None:
         """Return what goes into EDGETRAIN_WORKER_CGROUP: the files whoever reads the dataset writes itself into."""
         files = list(self._worker_files)
-        if self.groups.version == 2 and (self.limits.cache_bytes is not None or self.limits.cpu_share is not None):
+        if self.groups.version == 2 and self._workers_join:
             base = self.groups.folder("memory", "workers")
             for worker in ["own", *map(str, range(self.workers))]:
                 self.groups.folder("memory", "workers", worker)
@@ -257,6 +259,7 @@ class Lab:
         rate = mean_bytes / medium.cost_s(int(mean_bytes))
         below = ("workers",) if self.groups.version == 2 else ()
         self.groups.hold_read_rate(number, rate, *below)
+        self._workers_join = True
         if self.groups.version == 1:
             self._worker_files += self.groups.procs_files(["blkio"])
         self.got["storage"] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from edgetrain.lab.tables import IMAGE_BYTES
 from edgetrain.runner.plan import Planned
 from edgetrain.schema import Experiment
 from edgetrain.workload.catalog import CATALOG, is_own
+from edgetrain.workload.datasets import survey
 
 # Starting the training process, importing torch, cooling the cache and closing the record.
 STARTING_S = 7.0
@@ -45,7 +47,13 @@ def expected_s(experiment: Experiment) -> float | None:
     if known is None:
         return None
     batch = experiment.workload.batch_size or 16
-    minibatches = known.samples * experiment.workload.dataset_scale / batch
+    samples = known.samples * experiment.workload.dataset_scale
+    if experiment.workload.dataset is not None:
+        found = _samples(experiment.workload.dataset, known.name)
+        if found is None:
+            return None
+        samples = found
+    minibatches = samples / batch
     minibatches = min(minibatches, experiment.max_minibatches or minibatches)
     file_bytes = known.file_bytes
     prepare_s = 0.0
@@ -65,6 +73,14 @@ def expected_s(experiment: Experiment) -> float | None:
         medium_s = batch * read_s if cold or not fits else 0.0
         total_s += minibatches * (step_s + fetch_s if workers == 0 else max(step_s, fetch_s / workers, medium_s))
     return total_s
+
+
+@functools.lru_cache(maxsize=64)
+def _samples(dataset: str, network: str) -> int | None:
+    try:
+        return survey(dataset, CATALOG[network]).samples
+    except (EdgetrainError, OSError):
+        return None
 
 
 def cost_of(

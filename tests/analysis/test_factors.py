@@ -1,0 +1,115 @@
+"""Runs become rows by factor; scaling, hidden media and the RAM that pays follow from them."""
+
+import numpy as np
+import pytest
+
+from edgetrain.analysis.cache_curves import cache_curve, lru_hit_share
+from edgetrain.analysis.factors import hidden_media, one, ram_that_pays, scaling, tabulate
+from edgetrain.analysis.variability import variability
+from edgetrain.schema import Run
+
+
+def epoch(e2e, stall, compute, read=0, fill=0.1, minibatches=60):
+    return {
+        "e2e_s": e2e, "fetch_stall_s": stall, "fill_s": fill, "compute_s": compute, "minibatches": minibatches,
+        "read_bytes": read, "cached_share_before": None,
+    }  # fmt: skip
+
+
+def document(factors, *epochs, run="r", serial=None):
+    return {
+        "run": run, "factors": factors, "epochs": list(epochs), "origin": "emulated", "doubts": [],
+        "device": {"serial": serial, "name": "host"}, "workload": {"network": "lenet5"},
+    }  # fmt: skip
+
+
+def test_repeats_of_a_setting_become_one_row_of_medians():
+    rows = tabulate(
+        document({"workers": 1}, epoch(first, 5, 5), epoch(6, 1, 5), run=str(first)) for first in (10, 12, 90)
+    )
+    assert len(rows) == 1 and rows[0].runs == ("10", "12", "90")
+    assert rows[0].first.e2e_s == 12 and rows[0].later.e2e_s == 6
+
+
+def test_the_first_epoch_is_kept_apart_and_the_fill_out_of_the_stall():
+    (row,) = tabulate([document({}, epoch(10, 5, 5, fill=1.5), epoch(6, 1, 5, fill=0.2))])
+    assert row.first.steady_stall_s == pytest.approx(3.5)
+    assert row.later.steady_stall_s == pytest.approx(0.8)
+
+
+def test_a_run_of_one_epoch_has_no_later_ones():
+    (row,) = tabulate([document({}, epoch(10, 5, 5))])
+    assert row.later is None and row.median.e2e_s == 10
+
+
+def test_the_slowest_hidden_medium_is_enough():
+    rows = tabulate(
+        [
+            document({"storage": "hdd", "workers": 2}, epoch(20, 10, 10)),
+            document({"storage": "sd", "workers": 2}, epoch(10.3, 0.3, 10)),
+            document({"storage": "ssd", "workers": 2}, epoch(10.1, 0.1, 10)),
+        ]
+    )
+    assert hidden_media(rows, ("hdd", "sd", "ssd"), workers=2) == "sd"
+    assert hidden_media(rows, ("hdd",), workers=2) is None
+    assert one(rows, storage="sd").get("workers") == 2 and one(rows, workers=2) is None
+
+
+def test_scaling_is_relative_to_the_smallest():
+    rows = tabulate(
+        document({"dataset_scale": scale}, epoch(1, 1, 1), epoch(10 * scale, scale, 9 * scale, minibatches=60 * scale))
+        for scale in (4.0, 0.25, 1.0)
+    )
+    grown = scaling(rows)
+    assert [one.ratio for one in grown] == [1, 4, 16]
+    assert [one.e2e_ratio for one in grown] == pytest.approx([1, 4, 16])
+    assert len({round(one.stall_per_minibatch_s, 9) for one in grown}) == 1
+
+
+def test_ram_pays_from_the_size_that_makes_later_epochs_shorter():
+    times = {"100MB": 20, "200MB": 19, "400MB": 8, "800MB": 8}
+    rows = tabulate(document({"page_cache": size}, epoch(20, 10, 5), epoch(e2e, 3, 5)) for size, e2e in times.items())
+    assert ram_that_pays(rows) == "400MB"
+    flat = tabulate(document({"page_cache": size}, epoch(20, 10, 5), epoch(20, 3, 5)) for size in times)
+    assert ram_that_pays(flat) is None
+
+
+def test_variability_within_and_between_units():
+    documents = [
+        document({}, epoch(99, 1, 1), epoch(mean - 1, 1, 1), epoch(mean + 1, 1, 1), run=str(mean), serial=str(mean))
+        for mean in (100, 110)
+    ]
+    (spread,) = variability(documents)
+    assert (spread.units, spread.epochs) == (2, 4)
+    assert spread.spread == pytest.approx(0.1)
+    assert spread.between > 3 * spread.within > 0
+
+
+def test_one_unit_has_no_spread_between_units():
+    (spread,) = variability([document({}, epoch(9, 1, 1), epoch(10, 1, 1))])
+    assert spread.between is None and spread.within is None and spread.mean == 10
+
+
+def test_hits_are_far_below_the_cached_share_under_reshuffling():
+    shares = np.linspace(0, 1, 21)
+    hits = [lru_hit_share(float(share)) for share in shares]
+    assert hits[0] == 0 and hits[-1] == 1
+    assert all(hit <= share for hit, share in zip(hits, shares, strict=True))
+    assert hits == sorted(hits)
+    assert lru_hit_share(0.5) == pytest.approx(0.153, abs=0.001)
+
+
+def test_a_cache_curve_keeps_every_byte_and_the_boundaries():
+    epochs = [{"begin_us": 0, "end_us": 10_000_000}, {"begin_us": 10_000_000, "end_us": 20_000_000}]
+    workers = {
+        "read_bytes": np.array([100, 200, -1]),
+        "began_us": np.array([0, 4_000_000, 15_000_000]),
+        "fetched_us": np.array([1_000_000, 6_000_000, 16_000_000]),
+    }
+    samples = {"residency": {"at_us": np.array([0, 10_000_000]), "cached_share": np.array([0.0, 1.0])}}
+    curve = cache_curve(Run("r", None, {}, {}, workers, samples), epochs, bins=20)
+    assert curve is not None
+    assert curve.boundaries_s == (0.0, 10.0, 20.0)
+    assert float(curve.read_bytes_per_s.sum() * 1.0) == pytest.approx(300)
+    assert list(curve.cached_share) == [0.0, 1.0]
+    assert cache_curve(Run("r", None, {}, {}, {}), epochs) is None
