@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -143,7 +144,9 @@ def _literal(draft: Draft, name: str, line: int, cell: str) -> Any:
         draft.problems.add(name, f"a cell of more than {MOST_LITERAL_CHARS} characters; left out", f"line {line}")
         return None
     try:
-        return ast.literal_eval(cell)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the parser comments on garbage; we name it ourselves
+            return ast.literal_eval(cell)
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         draft.problems.add(name, "a cell that is no literal; left out", f"line {line}: {cell[:40]!r}")
         return None
