@@ -18,6 +18,7 @@ from edgetrain.device.storage import medium_of, same_medium
 from edgetrain.device.thermal import ThermalProbe
 from edgetrain.errors import ProbeUnavailable, UsageError
 from tests.device import host_tree
+from tests.torture import telemetry
 
 
 @pytest.fixture
@@ -178,3 +179,7 @@ def test_a_refresh_period_is_found_on_a_clock_turned_by_hand() -> None:
 def test_a_probe_that_cannot_be_built_says_where_it_looked(tmp_path: Path) -> None:
     with pytest.raises(ProbeUnavailable, match="proc/stat"):
         CpuProbe(tmp_path)
+
+
+def test_garbled_kernel_files_raise_nothing_and_pass_for_nothing() -> None:
+    assert "raised, no share left 0 to 1" in telemetry.run(200, seed=1)

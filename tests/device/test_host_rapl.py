@@ -40,7 +40,8 @@ def test_packages_are_summed_and_what_lies_inside_them_is_not_added_again(root: 
 
 def test_the_sum_follows_the_truth_through_any_number_of_wraps(root: Path) -> None:
     draws = random.Random(3)
-    probe = RaplProbe(root)
+    hours = iter(range(1000))
+    probe = RaplProbe(root, lambda: next(hours) * 3600 * 10**9)
     truth_uj = 1_000_000
     for _ in range(200):
         truth_uj += draws.randrange(RANGE_UJ)
@@ -55,6 +56,18 @@ def test_a_reading_that_fails_is_nan_and_costs_no_energy_afterwards(root: Path) 
     assert math.isnan(probe.read()[1])
     set_energy(root, 0, 3_000_000)
     assert probe.read()[1] == pytest.approx(2.0)
+
+
+def test_a_counter_that_was_reset_is_not_taken_for_a_wrap(root: Path) -> None:
+    seconds = iter(range(10))
+    probe = RaplProbe(root, lambda: next(seconds) * 10**9)
+    probe.read()
+    set_energy(root, 0, 50_000_000)  # 49 J in a second
+    assert probe.read()[1] == pytest.approx(49)
+    set_energy(root, 0, 1000)
+    assert math.isnan(probe.read()[1])
+    set_energy(root, 0, 7_001_000)
+    assert probe.read()[1] == pytest.approx(56)
 
 
 def test_without_counters_there_is_no_probe_and_no_power(tmp_path: Path) -> None:

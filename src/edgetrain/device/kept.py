@@ -65,6 +65,9 @@ class KeptFile:
         except ValueError:
             self.failures += 1
             return math.nan
+        if not math.isfinite(value):  # "nan" and "1e999" are numbers to Python, not to us
+            self.failures += 1
+            return math.nan
         return value * scale
 
     def _reopened(self) -> bool:

@@ -27,6 +27,7 @@ SECTOR_BYTES = 512  # diskstats counts in these whatever the device's own sector
 BYTES_PER_KIB = 1024
 # More devices than this are a storage array's parts; each costs seven columns.
 MOST_DEVICES = 32
+MOST_HZ = 20e9
 
 
 class CpuProbe:
@@ -76,7 +77,7 @@ class CpuProbe:
             share = (total_us - self._pressed[index]) / elapsed_us if elapsed_us > 0 else NAN
             row.append(min(max(share, 0.0), 1.0) if share == share else NAN)
             self._pressed[index] = total_us
-        row += [file.number(HZ_PER_KHZ) for _, file in self._clocks]
+        row += [believable_hz(file.number(HZ_PER_KHZ)) for _, file in self._clocks]
         self._before, self._at_ns = counts, now_ns
         return row
 
@@ -178,6 +179,11 @@ def block_devices(root: Path = Path("/")) -> list[str]:
     # A desktop has dozens of loop devices, one for each installed snap; no dataset lies in one.
     backing = {name: text_of(root / "sys/block" / name / "loop/backing_file") or "" for name in names}
     return [name for name in names if "/snapd/snaps/" not in backing[name]][:MOST_DEVICES]
+
+
+def believable_hz(hertz: float) -> float:
+    """Return the clock, or NaN where no core can run so fast."""
+    return hertz if 0 <= hertz <= MOST_HZ else NAN
 
 
 def meminfo(data: bytes) -> dict[str, float]:

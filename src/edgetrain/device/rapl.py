@@ -20,6 +20,9 @@ from edgetrain.units import NS_PER_S
 J_PER_UJ = 1e-6
 # The coarsest energy unit that Intel and AMD parts report is 2^-14 J.
 QUANTUM_J = 61e-6
+# No package draws more; a step beyond it is no energy. The slack is for readings close upon each other.
+MOST_W = 5_000.0
+SLACK_J = 50.0
 PERMISSION_FIX = "sudo chmod a+r /sys/class/powercap/*/energy_uj"
 
 
@@ -49,7 +52,7 @@ class RaplProbe:
     def read(self) -> list[float]:
         """Return the packages' mean power since the previous reading, their energy, and each domain's."""
         now_ns = self._now_ns()
-        each_j = [domain.energy_j() for domain in self._domains]
+        each_j = [domain.energy_j(now_ns) for domain in self._domains]
         package_j = sum(energy_j for domain, energy_j in zip(self._domains, each_j, strict=True) if domain.is_package)
         elapsed_s = (now_ns - self._at_ns) / NS_PER_S
         package_w = (package_j - self._before_j) / elapsed_s if elapsed_s > 0 else math.nan
@@ -76,14 +79,20 @@ class _Domain:
             self.file.close()
             raise ProbeUnavailable(f"{self.file.path} holds no number")
         self._sum_uj = 0.0
+        self._at_ns: int | None = None
 
-    def energy_j(self) -> float:
+    def energy_j(self, now_ns: int) -> float:
+        """Return the joules since the first reading; NaN where the counter says what cannot be."""
         now_uj = self.file.number()
-        if math.isnan(now_uj):
+        if not 0 <= now_uj <= self._range_uj:
             return math.nan
         step_uj = now_uj - self._last_uj
-        self._sum_uj += step_uj if step_uj >= 0 else step_uj + self._range_uj
-        self._last_uj = now_uj
+        step_uj += self._range_uj if step_uj < 0 else 0.0
+        elapsed_s = math.inf if self._at_ns is None else (now_ns - self._at_ns) / NS_PER_S
+        self._last_uj, self._at_ns = now_uj, now_ns
+        if step_uj * J_PER_UJ > MOST_W * elapsed_s + SLACK_J:
+            return math.nan  # a counter that was reset, or garbled, looks like a wrap and is none
+        self._sum_uj += step_uj
         return self._sum_uj * J_PER_UJ
 
 

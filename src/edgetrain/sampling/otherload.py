@@ -46,7 +46,7 @@ class LoadProbe:
         self._stat = KeptFile(proc / "stat", 65536)
         self._also_pids = frozenset(also_ours)
         self._also = [
-            file for file in (_stat_of(pid, proc) for pid in also_ours if pid not in tree.pids) if file is not None
+            file for file in (_stat_of(pid, proc) for pid in self._also_pids - set(tree.pids)) if file is not None
         ]
         self._cores = self._stat.read_all().count(b"\ncpu") or 1
         self._before: tuple[int, float, float] | None = None
@@ -59,7 +59,7 @@ class LoadProbe:
         """Return the others' share since the previous reading."""
         now_ns = self._now_ns()
         fields = self._stat.read().split(b"\n", 1)[0].split()
-        if len(fields) < 5:
+        if len(fields) < 5 or not all(field.isdigit() for field in fields[1:4]):
             return [math.nan, math.nan]
         busy_s = sum(int(field) for field in fields[1:4]) / TICKS_PER_S  # user, nice, system
         ours_s = self._tree.cpu_s() + time.process_time() + sum(_own_cpu_s(file.read()) for file in self._also)
@@ -143,4 +143,6 @@ def _stat_of(pid: int, proc: Path) -> KeptFile | None:
 def _own_cpu_s(data: bytes) -> float:
     """Return one process's own CPU seconds, its children left out; 0 once it has ended."""
     fields = data.rpartition(b")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S if len(fields) > 12 else 0.0
+    if len(fields) < 13 or not (fields[11].isdigit() and fields[12].isdigit()):
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S

@@ -120,8 +120,12 @@ class ProcessTree:
             if len(fields) < 22:
                 self._drop(pid)  # it ended and was reaped
                 continue
-            ticks = int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14])
-            found.append((ticks / TICKS_PER_S, float(int(fields[21]) * PAGE_BYTES), int(fields[17])))
+            # Of the process's line after its name: user, system, and the same of reaped children; threads; pages.
+            numbers = [fields[place] for place in (11, 12, 13, 14, 17, 21)]
+            if not all(number.isdigit() for number in numbers):
+                continue
+            *ticks, threads, pages = (int(number) for number in numbers)
+            found.append((sum(ticks) / TICKS_PER_S, float(pages * PAGE_BYTES), threads))
         return found
 
     def _children(self, pid: int, every_thread: bool) -> list[int]:
