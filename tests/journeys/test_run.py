@@ -51,7 +51,7 @@ def test_run_and_show_give_the_same_document(store, capfd):
         (["run", "lenet5", "--compute", "paced"], "--compute-ms"),
         (["run", "lenet5", "--batch-size", "0"], "--batch-size must be at least 1"),
         (["run", "lenet5", "--workers", "many"], "--workers"),
-        (["run", "lenet5", "--limit", "cores"], "cannot read the limit"),
+        (["run", "lenet5", "--scale", "0.01", "--storage", "tape"], "tape"),
         (["data", "lenet5", "/nowhere"], "there is no dataset"),
         (["quickstart", "-o", "/nowhere/page.html"], "no folder /nowhere"),
     ],

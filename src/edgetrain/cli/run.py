@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,9 +87,16 @@ def run(
     shrink: Annotated[
         float, typer.Option(help="With --as: dataset and page cache so many times smaller.", rich_help_panel=LAB)
     ] = 1.0,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option("--limit", help="One lab limit: storage=sd, ram=4GiB, cores=2 …", rich_help_panel=LAB),
+    storage: Annotated[
+        str | None, typer.Option(help="Hold storage down to a medium: ssd, emmc, sd, hdd.", rich_help_panel=LAB)
+    ] = None,
+    ram: Annotated[
+        str | None, typer.Option(help="Hold RAM down, the training's own included: 4GiB.", rich_help_panel=LAB)
+    ] = None,
+    page_cache: Annotated[str | None, typer.Option(help="Hold the page cache alone down.", rich_help_panel=LAB)] = None,
+    cores: Annotated[int | None, typer.Option(help="Use so many cores.", rich_help_panel=LAB)] = None,
+    cpu_share: Annotated[
+        float | None, typer.Option(help="Slow each core down to this share.", rich_help_panel=LAB)
     ] = None,
     device: Annotated[
         str, typer.Option(help="auto, host, jetson, or sim:orin-agx (simulated).", rich_help_panel=LAB)
@@ -125,7 +131,7 @@ def run(
         timing=timing,
         compute=compute,
         compute_ms=compute_ms,
-        limits=_limits(limit or []),
+        limits=_limits(storage=storage, ram=ram, page_cache=page_cache, cores=cores, cpu_share=cpu_share),
         preset=as_,
         shrink=shrink,
         seed=seed,
@@ -156,12 +162,6 @@ def _batch_size(network: str, asked: int | None) -> int:
     return asked or (0 if is_own(network) else 16)
 
 
-def _limits(pairs: list[str]) -> dict[str, Any] | None:
-    """Read `storage=sd` and the like."""
-    limits: dict[str, Any] = {}
-    for pair in pairs:
-        if not re.fullmatch(r"[a-z_]+=.+", pair):
-            raise UsageError(f"cannot read the limit {pair!r}; write for example --limit storage=sd --limit cores=2")
-        name, _, value = pair.partition("=")
-        limits[name] = value
-    return limits or None
+def _limits(**asked: Any) -> dict[str, Any] | None:
+    """Return the lab limits that were asked for."""
+    return {name: value for name, value in asked.items() if value is not None} or None

@@ -20,9 +20,9 @@ from types import FrameType
 from typing import Any
 
 from edgetrain.device import Device, open_device
-from edgetrain.errors import EdgetrainError, StoreError, UsageError, WorkloadError
+from edgetrain.errors import DeviceError, EdgetrainError, StoreError, UsageError, WorkloadError
 from edgetrain.inside.stream import append_event, now_us, write_json
-from edgetrain.lab import as_board, limits_for
+from edgetrain.lab import Limits, as_board, limits_for
 from edgetrain.runner import manifest as about
 from edgetrain.runner.anchors import anchor
 from edgetrain.runner.cache import settle
@@ -69,6 +69,7 @@ def execute(
         raise UsageError(f"training is measured on Linux, and this is {sys.platform}; records can be read here")
     check(experiment)
     experiment = as_board(experiment)
+    limits = limits_for(experiment)
     device = open_device(device_spec)
     files: tuple[str, ...] = ()
     dataset, generated = experiment.workload.dataset, False
@@ -87,7 +88,7 @@ def execute(
     first = about.first_manifest(experiment, device, command or about.ours())
     path = store.create(first)
     run = _Run(experiment, device, device_spec, path, {**first, "run": path.name}, tell)
-    run.carry_out(dataset, generated, files)
+    run.carry_out(limits, dataset, generated, files)
     return path.name
 
 
@@ -115,7 +116,7 @@ class _Run:
         self.losses: list[float | None] = []
         self.oom_before = about.oom_kills()
 
-    def carry_out(self, dataset: str | None, generated: bool, files: tuple[str, ...]) -> None:
+    def carry_out(self, limits: Limits, dataset: str | None, generated: bool, files: tuple[str, ...]) -> None:
         """Run to an end, and write which."""
         try:
             with _interruptible():
@@ -126,7 +127,7 @@ class _Run:
                     )
                 (self.path / RESERVE).write_bytes(bytes(RESERVE_BYTES))
                 with self._mode_held():
-                    self._held_down(dataset, generated, files)
+                    self._held_down(limits, dataset, generated, files)
         except KeyboardInterrupt:
             self._close("interrupted", "stopped by a signal")
             raise Interrupted(self.path.name) from None
@@ -149,9 +150,12 @@ class _Run:
             if control is None:
                 yield
                 return
-            undone = control.repair()
-            if undone is not None:
-                self._event("mode", f"put the board back after a run that was killed in {undone.asked}")
+            try:
+                undone = control.repair()
+                if undone is not None:
+                    self._event("mode", f"put the board back after a run that was killed in {undone.asked}")
+            except DeviceError as error:
+                self._doubt("mode_not_restored", str(error))
             found = {"asked": None, "start": control.read(), "end": None}
             self.manifest["power_mode"] = found
             try:
@@ -176,8 +180,7 @@ class _Run:
                 for text in control.drift():
                     self._doubt("clocks_differ", f"during the run, {text}")
 
-    def _held_down(self, dataset: str | None, generated: bool, files: tuple[str, ...]) -> None:
-        limits = limits_for(self.experiment)
+    def _held_down(self, limits: Limits, dataset: str | None, generated: bool, files: tuple[str, ...]) -> None:
         if not limits:
             self._train(dataset, generated, files, [], {}, None)
             return
