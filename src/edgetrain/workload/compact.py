@@ -20,6 +20,7 @@ from edgetrain.workload.drawing import texture_bank
 
 CHUNK = 10_000
 SHAPES = 40  # drawn forms of one digit
+BILINEAR, BICUBIC = 2, 3  # Pillow's own numbers: the names moved between the versions boards have
 FOLLOWERS = 64  # words that may follow a word
 
 
@@ -47,10 +48,10 @@ def _digits(seed: int) -> np.ndarray[Any, Any]:
         glyph = glyph.crop(box)
         for form in range(SHAPES):
             side = int(rng.integers(15, 21))
-            big = glyph.resize((max(6, int(side * rng.uniform(0.5, 0.85))), side), Image.Resampling.BICUBIC)
+            big = glyph.resize((max(6, int(side * rng.uniform(0.5, 0.85))), side), BICUBIC)
             page = Image.new("L", (28, 28), 0)
             page.paste(big, ((28 - big.width) // 2, (28 - big.height) // 2))
-            turned = page.rotate(float(rng.uniform(-15, 15)), Image.Resampling.BILINEAR)
+            turned = page.rotate(float(rng.uniform(-15, 15)), BILINEAR)
             forms[digit, form] = np.asarray(turned)
     return forms
 
