@@ -11,6 +11,7 @@ from edgetrain.recommend.choose import Choice, Pick
 from edgetrain.recommend.confirm import Confirmed
 from edgetrain.recommend.frontier import FrontierPoint, Loss
 from edgetrain.recommend.goals import Goal
+from edgetrain.recommend.hardware import Option
 from edgetrain.recommend.outlook import Candidates
 from edgetrain.recommend.phases import Advice
 from edgetrain.recommend.training import Battery, Cycle, PayOff, Training
@@ -204,6 +205,36 @@ def advice_document(advice: Advice, candidates: Candidates, names: Sequence[str]
         "level": advice.level,
         "advised": advice.advised,
         "reason": advice.reason,
+    }
+
+
+def option_document(option: Option) -> dict[str, Any]:
+    """Return one board with one medium and one RAM size, with what is known of it and what is not."""
+
+    def estimate(found: Estimate | None) -> dict[str, Any] | None:
+        return None if found is None else estimate_document(found)
+
+    offer = option.offer
+    return {
+        "board": offer.board,
+        "title": offer.title,
+        "ram_bytes": offer.ram_bytes,
+        "medium": option.medium,
+        "price_usd": offer.price_usd,
+        "verdict": option.verdict,
+        "fits": None if offer.fit is None else offer.fit.verdict,
+        "epoch_s": estimate(option.epoch_s),
+        "cold_epoch_s": option.cold_epoch_s,
+        "total_s": estimate(option.total_s),
+        "epoch_energy_j": estimate(option.energy_j),
+        "fetch_s": option.fetch_s,
+        "fetch_hidden": option.hidden_warm,
+        "fetch_hidden_cold": option.hidden_cold,
+        "cached_share": option.cached_share,
+        "just_enough": option.just_enough,
+        "fails": list(option.fails),
+        "unknown": list(option.unknown),
+        "sources": list(option.sources),
     }
 
 
