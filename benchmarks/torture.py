@@ -20,10 +20,11 @@ RESULT = ROOT / "docs" / "results" / "torture.md"
 
 def areas() -> dict[str, tuple[object, int]]:
     """Return every torture by name, with its full count."""
-    from tests.torture import importers, kills, record
+    from tests.torture import importers, kills, record, telemetry
 
     found: dict[str, tuple[object, int]] = {"record": (record.run, record.FULL), "kills": (kills.run, kills.FULL)}
     found["importers"] = (importers.run, importers.FULL)
+    found["telemetry"] = (telemetry.run, telemetry.FULL)
     return found
 
 

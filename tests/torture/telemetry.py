@@ -14,6 +14,7 @@ from edgetrain.sampling.otherload import LoadProbe
 from edgetrain.sampling.tree import ProcessProbe, ProcessTree
 from tests.device import host_tree
 
+FULL = 10_000
 PID = 100
 MOST_HZ, MOST_C = 20e9, 200.0
 
@@ -44,7 +45,7 @@ def run(count: int, seed: int) -> str:
                     path.write_bytes(data)
     took = time.monotonic() - began
     return (
-        f"**Telemetry**: {count:,} rounds of garbled /proc and /sys files (seed {seed}, {took:.0f} s): no probe "
+        f"{count:,} rounds of garbled /proc and /sys files (seed {seed}, {took:.0f} s): no probe "
         f"raised, no share left 0 to 1, nothing was infinite; {nans:,} readings became NaN."
     )
 
