@@ -26,6 +26,8 @@ def show_modes(document: Mapping[str, Any]) -> RenderableType:
             notes = [
                 word for word, true in (("in force", mode["active"]), ("factory default", mode["default"])) if true
             ]
+            if any(mask not in ("0", "-1") for _, mask in mode["gated"]):
+                notes.append("parts of the GPU off")
             if mode["reboot"]:
                 notes.append("needs a reboot")
             caps = mode["mode"]

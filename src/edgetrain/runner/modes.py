@@ -110,6 +110,7 @@ def settle(
         temp_c = _hottest(probes.get("thermal"))
         if mode is not None:
             doubts += _clock_doubts(probes, mode)
+            doubts += _gating_doubts(device)
         return Settled(waited_s, power_w, temp_c, tuple(doubts))
     finally:
         for probe in probes.values():
@@ -143,6 +144,16 @@ def _wait_steady(
 def _hottest(probe: Probe | None) -> float | None:
     values = [value for value in probe.read() if math.isfinite(value)] if probe else []
     return max(values, default=None)
+
+
+def _gating_doubts(device: Device) -> list[str]:
+    """Return whether the stock mode underneath has switched parts of the GPU off: custom clocks do not undo that."""
+    space = device.modes()
+    for stock in space.stock if space is not None else ():
+        gated = [name for name, mask in stock.gated if mask not in ("0", "-1")]
+        if stock.active and gated:
+            return [f"stock mode {stock.name} underneath keeps parts of the GPU off ({', '.join(gated)})"]
+    return []
 
 
 def _clock_doubts(probes: dict[str, Probe], mode: PowerMode) -> list[str]:

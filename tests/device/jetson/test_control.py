@@ -328,3 +328,19 @@ def test_a_read_only_tree_is_told_from_a_missing_right(orin: JetsonDevice) -> No
     kind = ControlRefused if os.geteuid() == 0 else NeedsRoot
     with pytest.raises(kind, match="max_freq"):
         control_of(orin).set(Setting(some_mode(orin, 3)))
+
+
+def test_held_clocks_are_freed_before_nvpmodel_is_asked(tmp_path: Path) -> None:
+    # On older kernels nvpmodel's lower maximum would be refused under the minimum that we hold.
+    device = boards.open_fixture("xavier-agx-jp4", tmp_path)
+    config = tmp_path / "etc/nvpmodel/nvpmodel_board.conf"
+    config.write_text("\n".join(line for line in config.read_text().splitlines() if "MIN_FREQ  0" not in line))
+    before = device.state()
+    control = control_of(device)
+    space = device.modes()
+    assert space is not None
+    with control.session():
+        control.apply(Setting(PowerMode(8, space.cpu_hz[-1], space.gpu_hz[-1], space.emc_hz[-1])))
+        control.apply(Setting(stock=2))
+        assert device.active_stock() == 2 and device.current_mode().cpu_hz == 1_190_400_000
+    assert device.state() == before and device.active_stock() == 0

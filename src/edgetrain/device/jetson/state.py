@@ -7,6 +7,7 @@ wants it the other way round, control tries that too. The memory cap is set befo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from edgetrain.device.jetson.clocks import CPU, Clocks, policy_folder
@@ -33,8 +34,12 @@ def read_state(tree: Tree, clocks: Clocks) -> dict[str, str]:
         if name:
             _take(tree, state, name)
     if emc.set and emc.lock and state.get(emc.lock) == "1":
-        # An unlocked rate moves by itself: only a held one is a setting.
+        # An unlocked rate moves by itself: only a held one is a setting. On tegra210 it is written in one file and
+        # read in another.
         _take(tree, state, emc.set)
+        if emc.set not in state and emc.rate:
+            rate = tree.text(emc.rate)
+            state.update({emc.set: rate.split()[0]} if rate else {})
     for name in clocks.idle_states:
         _take(tree, state, name)
     return state
@@ -95,6 +100,24 @@ def desired(
 def _cores(clocks: Clocks, count: int) -> set[int]:
     # The lowest cores stay: core 0 cannot go, and filling a cluster before the next one is what nvpmodel does.
     return set(clocks.present[:count])
+
+
+def freed(clocks: Clocks, now: State) -> dict[str, str]:
+    """Return the state with nothing held from below: nvpmodel cannot set a maximum under a minimum we hold."""
+    wanted = {}
+    for name in now:
+        if name.endswith("/scaling_min_freq"):
+            number = re.search(r"/(?:policy|cpu)(\d+)/", name)
+            table = clocks.cluster_of(int(number[1]) if number else 0).table_hz
+            if table:
+                wanted[name] = str(table[0] // HZ_PER_KHZ)
+                wanted[name.replace("_min_", "_max_")] = now[name.replace("_min_", "_max_")]
+    if clocks.gpu and clocks.gpu_table_hz:
+        wanted[f"{clocks.gpu}/min_freq"] = str(clocks.gpu_table_hz[0])
+        wanted[f"{clocks.gpu}/max_freq"] = now[f"{clocks.gpu}/max_freq"]
+    if clocks.emc.lock and clocks.emc.lock in now:
+        wanted[clocks.emc.lock] = "0"
+    return wanted
 
 
 def writes(clocks: Clocks, wanted: State, now: State) -> Iterator[Write]:
