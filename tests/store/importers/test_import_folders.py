@@ -208,6 +208,16 @@ def test_a_tree_of_folders_becomes_one_run_each(tmp_path, store):
     assert [store.open(each.id).manifest["workload"]["network"] for each in found] == ["mobilenet_v3", "resnet18"]
 
 
+def test_one_short_run_does_not_end_the_import_of_a_tree(tmp_path, store):
+    name = "pm_4_883200_510000000_2133000000"
+    write_folder(tmp_path / "raw" / "mobnet" / name, random.Random(14), minibatches=4)
+    write_folder(tmp_path / "raw" / "resnet" / name, random.Random(14), minibatches=12)
+    short, long = import_path(tmp_path / "raw", store, window="5:")
+    assert any("own rule" in problem for problem in short.problems)
+    assert store.open(short.id).manifest["imported"]["window"] is None
+    assert store.open(long.id).manifest["imported"]["window"]["first"] == 5
+
+
 def test_a_folder_without_logs_is_refused_with_what_would_do(tmp_path, store):
     with pytest.raises(BadTable, match="epoch_stats"):
         list(import_path(tmp_path, store))

@@ -42,7 +42,13 @@ def import_path(
                 "give the file itself for a tegrastats log or a CSV table of modes"
             )
         for folder in folders:
-            yield write_run(store, read_folder(folder), steady)
+            draft = read_folder(folder)
+            wanted = steady
+            if steady is not None and len(folders) > 1 and steady["first"] >= len(draft.minibatches):
+                # One short run must not end the import of a whole tree.
+                draft.problems.add(folder.name, f"is over before the window {window} begins; our own rule is used")
+                wanted = None
+            yield write_run(store, draft, wanted)
     elif looks_like_table(path):
         yield import_table(path, store, about or {})
     elif is_log(path):
