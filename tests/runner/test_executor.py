@@ -177,6 +177,27 @@ def test_half_written_pictures_are_counted_and_named_and_the_run_goes_on(store, 
         assert "3 loader workers" in doubts["workers_exceed_cores"]
 
 
+def test_a_dataset_of_nothing_but_torn_pictures_fails_in_a_sentence(store, tmp_path):
+    for number in range(8):
+        path = tmp_path / "data" / "a" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"not a picture")
+    experiment = Experiment(
+        Workload("resnet", dataset=str(tmp_path / "data"), batch_size=4),
+        Loading(workers=1),
+        compute="paced",
+        compute_ms=1.0,
+    )
+    with pytest.raises(UsageError, match="no workload is called 'resnet'"):
+        execute(experiment, "auto", store)
+    experiment = replace(experiment, workload=replace(experiment.workload, network="mobilenet"))
+    with pytest.raises(WorkloadError, match=r"^8 pictures in a row cannot be decoded"):
+        execute(experiment, "auto", store)
+    manifest = last_manifest(store)
+    assert manifest["state"] == "failed" and manifest["workload"]["network"] == "mobilenet_v3"
+    assert manifest["doubts"][-1]["text"].startswith("8 files could not be decoded")
+
+
 def test_a_killed_loader_worker_fails_the_run_and_the_record_names_it(own, store):
     with pytest.raises(WorkloadError, match="loader worker died") as raised:
         execute(own("deadly"), "auto", store)

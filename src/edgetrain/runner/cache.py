@@ -63,7 +63,7 @@ def settle(asked: str, files: Sequence[str], tell: Tell, join: str | None = None
     seen = None if found is None else found.share
     doubt: tuple[str, str] | None = None
     if asked != "keep" and seen is None:
-        reason = "no files are known" if found is None else found.reason
+        reason = "no files are known, say where they lie with --dataset" if found is None else found.reason
         doubt = "cache_not_checked", f"whether the dataset is {asked} cannot be seen: {reason}"
     elif asked == "cold" and seen is not None and seen > COLD_SHARE:
         doubt = "cache_not_cold", f"{seen:.0%} of the dataset was still cached after cooling by {method}"

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -75,6 +76,7 @@ def execute(
     dataset, generated = experiment.workload.dataset, False
     if not is_own(experiment.workload.network):
         known = entry(experiment.workload.network)
+        experiment = replace(experiment, workload=replace(experiment.workload, network=known.name))
         generated = dataset is None
         dataset = dataset or str(_generated(experiment, store, tell))
         found = survey(dataset, known)
@@ -121,7 +123,7 @@ class _Run:
         try:
             with _interruptible():
                 free = about.free_bytes(self.path)
-                if free < LEAST_FREE_BYTES:
+                if free is not None and free < LEAST_FREE_BYTES:
                     raise StoreError(
                         f"only {spell_bytes(free)} are left in {self.path.parent}; make room or give another --store"
                     )
@@ -335,7 +337,7 @@ class _Run:
 
     def _close(self, state: str, reason: str | None) -> None:
         """Write the last manifest; a store that takes no more is said, and the record up to then stays."""
-        if about.free_bytes(self.path) < RESERVE_BYTES:
+        if about.free_bytes(self.path) in range(RESERVE_BYTES):
             self._doubt("store_full", "no space was left for the record at the end: its last seconds may be missing")
         (self.path / RESERVE).unlink(missing_ok=True)
         names = about.bad_files(self.path)

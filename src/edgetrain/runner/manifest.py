@@ -143,9 +143,12 @@ def bad_files_doubt(names: Sequence[str]) -> dict[str, str]:
     return {"kind": "bad_files", "text": text}
 
 
-def free_bytes(folder: Path) -> int:
-    """Return what is left where the record goes."""
-    return shutil.disk_usage(folder).free
+def free_bytes(folder: Path) -> int | None:
+    """Return what is left where the record goes; None where that place has gone."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
 
 
 def ours() -> list[str]:

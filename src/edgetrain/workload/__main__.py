@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import sys
 import traceback
@@ -37,7 +38,7 @@ def main() -> int:
             return 130
         return _run(given.run, talk)
     except EdgetrainError as error:
-        talk.tell(failed=str(error), kind=type(error).__name__, status=error.exit_status)
+        talk.tell(failed=_own_words(str(error)), kind=type(error).__name__, status=error.exit_status)
         return 1
     except KeyboardInterrupt:
         _orphan_note(given.run, talk)
@@ -49,11 +50,7 @@ def main() -> int:
         return 1
     except ImportError as error:
         traceback.print_exc()
-        talk.tell(
-            failed=f"training needs {error.name or error}, which cannot be imported: {error}",
-            kind="ImportError",
-            status=1,
-        )
+        talk.tell(failed=_missing(error), kind="ImportError", status=1)
         return 1
     except Exception as error:
         traceback.print_exc()
@@ -129,16 +126,32 @@ def _cpu_name() -> str | None:
 
 
 def _spelled(error: Exception) -> str:
-    """Return what happened in a sentence; torch's own messages about workers are long and end in a guess."""
+    """Return what happened in a sentence; the traceback is in the log."""
     text = str(error).strip()
     if "DataLoader worker" in text and ("killed by signal" in text or "exited unexpectedly" in text):
         return f"a loader worker died: {text.splitlines()[0]}"
-    last = text.splitlines()[-1] if text else ""
-    for line in text.splitlines():
-        # An error raised in a worker arrives with its whole traceback as its text.
-        if line.startswith(("edgetrain.errors.", "OSError", "RuntimeError")):
-            last = line
-    return f"{type(error).__name__}: {last or 'no message'}; training.log in the run's folder has the traceback"
+    kind = "" if "Original Traceback" in text else f"{type(error).__name__}: "
+    return f"{kind}{_own_words(text) or 'no message'}; training.log in the run's folder has the traceback"
+
+
+def _own_words(text: str) -> str:
+    """Return the error's own words: one raised in a loader worker arrives with its whole traceback as its text."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    if "Original Traceback" not in text:
+        return lines[0]
+    return re.sub(r"^edgetrain\.errors\.\w+: ", "", lines[-1])
+
+
+def _missing(error: ImportError) -> str:
+    """Say what is not installed, and how to get it."""
+    name = error.name or str(error)
+    cure = {
+        "torch": "pip install torch (on a Jetson, NVIDIA's build)",
+        "PIL": "pip install Pillow",
+    }.get(name.partition(".")[0], f"make {name} importable by {sys.executable}")
+    return f"training needs {name}, which cannot be imported ({error}); {cure}"
 
 
 def _orphan_note(run: Path, talk: Talk) -> None:

@@ -12,6 +12,7 @@ import contextlib
 import csv
 import errno
 import hashlib
+import importlib.util
 import json
 import os
 import selectors
@@ -94,6 +95,8 @@ def generate(root: Path, what: Recipe, progress: Progress | None = None, process
     if is_ready(root, what):
         return root
     tell = progress or (lambda done, total: None)
+    if importlib.util.find_spec("PIL") is None:
+        raise WorkloadError("drawing a dataset needs Pillow; pip install Pillow, or give your own with --dataset")
     try:
         root.mkdir(parents=True, exist_ok=True)
         (root / MARKER).unlink(missing_ok=True)
