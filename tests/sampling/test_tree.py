@@ -122,7 +122,7 @@ def test_load_that_lasts_is_told_once_a_minute_with_who_makes_it(tmp_path: Path)
     _machine(tmp_path, 0)
     _process(tmp_path, 100, "train", 0)
     _process(tmp_path, 200, "hog (x) y", 0)
-    probe = LoadProbe(ProcessTree(100, tmp_path), (), tmp_path, lambda: now[0] * 10**9)
+    probe = LoadProbe(ProcessTree(100, tmp_path), (), tmp_path, lambda: now[0] * 10**9, range(4))
     probe.read()
     told = []
     for second in range(1, 100):
@@ -139,11 +139,28 @@ def test_load_that_lasts_is_told_once_a_minute_with_who_makes_it(tmp_path: Path)
     probe.close()
 
 
+def test_cores_that_are_not_ours_to_use_do_not_count(tmp_path: Path) -> None:
+    now = [0]
+    _process(tmp_path, 100, "train", 0)
+
+    def machine(ours: int, theirs: int) -> None:
+        lines = [f"cpu{core} {ticks} 0 0 1000 0 0 0 0" for core, ticks in enumerate((ours, ours, theirs, theirs))]
+        (tmp_path / "stat").write_text("\n".join([f"cpu  {2 * (ours + theirs)} 0 0 4000 0 0 0 0", *lines, "intr 1\n"]))
+
+    machine(0, 0)
+    probe = LoadProbe(ProcessTree(100, tmp_path), (), tmp_path, lambda: now[0] * 10**9, {0, 1})
+    probe.read()
+    now[0] = 1
+    machine(50, 100)
+    assert probe.read() == [pytest.approx(0.5, abs=0.03), pytest.approx(1.0, abs=0.05)]
+    probe.close()
+
+
 def test_our_own_load_and_short_bursts_are_no_other_load(tmp_path: Path) -> None:
     now, busy = [0], 0
     _machine(tmp_path, 0)
     _process(tmp_path, 100, "train", 0)
-    probe = LoadProbe(ProcessTree(100, tmp_path), (), tmp_path, lambda: now[0] * 10**9)
+    probe = LoadProbe(ProcessTree(100, tmp_path), (), tmp_path, lambda: now[0] * 10**9, range(4))
     probe.read()
     for second in range(1, 30):
         now[0] = second

@@ -92,7 +92,7 @@ class PowerSource:
 class Finding:
     """One thing that can or cannot be measured or set here; `edgetrain doctor` is a list of these."""
 
-    area: str  # cpu | memory | storage | gpu | power | temperature | control | training | record
+    area: str  # cpu | memory | storage | gpu | power | temperature | control | lab | training | record
     what: str
     works: bool | None  # None: not looked at, or of no matter here
     detail: str = ""  # what was found, or why not

@@ -1,7 +1,8 @@
 """How much CPU everybody else uses: neither the training nor us.
 
 The machine's busy time less the time of our own processes. It holds in a container too, where /proc/stat still
-counts the whole machine though its processes cannot be seen. Kernel threads that work for the training (writeback,
+counts the whole machine though its processes cannot be seen; where we may use only some of the cores, only those
+count. Kernel threads that work for the training (writeback,
 interrupts in threads) count as others; they are why a little load is not worth telling.
 """
 
@@ -41,6 +42,7 @@ class LoadProbe:
         also_ours: Collection[int] = (),
         proc: Path = Path("/proc"),
         now_ns: Callable[[], int] = time.monotonic_ns,
+        cores: Collection[int] | None = None,
     ) -> None:
         self._tree, self._proc, self._now_ns = tree, proc, now_ns
         self._stat = KeptFile(proc / "stat", 65536)
@@ -49,6 +51,8 @@ class LoadProbe:
             file for file in (_stat_of(pid, proc) for pid in self._also_pids - set(tree.pids)) if file is not None
         ]
         self._cores = self._stat.read_all().count(b"\ncpu") or 1
+        self._labels = _labels_of(cores if cores is not None else os.sched_getaffinity(0), self._cores)
+        self._cores = len(self._labels) if self._labels else self._cores
         self._before: tuple[int, float, float] | None = None
         self._loud_since_ns: int | None = None
         self._told_ns: int | None = None
@@ -58,10 +62,9 @@ class LoadProbe:
     def read(self) -> list[float]:
         """Return the others' share since the previous reading."""
         now_ns = self._now_ns()
-        fields = self._stat.read().split(b"\n", 1)[0].split()
-        if len(fields) < 5 or not all(field.isdigit() for field in fields[1:4]):
+        busy_s = _busy_s(self._stat.read_all(), self._labels)
+        if busy_s is None:
             return [math.nan, math.nan]
-        busy_s = sum(int(field) for field in fields[1:4]) / TICKS_PER_S  # user, nice, system
         ours_s = self._tree.cpu_s() + time.process_time() + sum(_own_cpu_s(file.read()) for file in self._also)
         before, self._before = self._before, (now_ns, busy_s, ours_s)
         if before is None or now_ns <= before[0]:
@@ -131,6 +134,26 @@ class LoadProbe:
         """Give the descriptors back."""
         for file in (self._stat, *self._also):
             file.close()
+
+
+def _labels_of(cores: Collection[int], every: int) -> frozenset[bytes]:
+    """Return the lines of /proc/stat that count: those of our cores, or none named where all are ours."""
+    return frozenset(b"cpu%d" % core for core in cores) if 0 < len(cores) < every else frozenset()
+
+
+def _busy_s(data: bytes, labels: frozenset[bytes]) -> float | None:
+    """Return the seconds that cores were busy with user, nice and system time; None where the file says nonsense."""
+    total, seen = 0, False
+    for line in data.split(b"\n"):
+        if not line.startswith(b"cpu"):
+            break
+        fields = line.split(None, 4)
+        if (fields[0] in labels) if labels else (fields[0] == b"cpu"):
+            if len(fields) < 5 or not all(field.isdigit() for field in fields[1:4]):
+                return None
+            total += int(fields[1]) + int(fields[2]) + int(fields[3])
+            seen = True
+    return total / TICKS_PER_S if seen else None
 
 
 def _stat_of(pid: int, proc: Path) -> KeptFile | None:
