@@ -42,7 +42,8 @@ class ModeTable:
 
     def take(self, rows: Any) -> ModeTable:
         """Return the rows given by an index array or a mask."""
-        picked = {name: None if getattr(self, name) is None else getattr(self, name)[rows] for name in self.__slots__}
+        columns: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        picked: dict[str, Any] = {name: None if c is None else c[rows] for name, c in columns.items()}
         return ModeTable(**picked)
 
     def mode(self, row: int) -> PowerMode:

@@ -18,7 +18,8 @@ from edgetrain.units import HZ_PER_KHZ, HZ_PER_MHZ
 LOG = logging.getLogger(__name__)
 
 _HZ_PER = {"hz": 1.0, "khz": float(HZ_PER_KHZ), "mhz": float(HZ_PER_MHZ)}
-# Clocks of CPUs, GPUs and memories lie between these. The ratio is under 1000, so a value is plausible in one unit only.
+# Clocks of CPUs, GPUs and memories lie between these. The ratio is under 1000, so a value is plausible in one unit
+# only.
 _LEAST_HZ, _MOST_HZ = 10e6, 9.9e9
 _CLOCKS = ("cpu", "gpu", "emc")
 _RESULTS = {"time": {"ms": 1e-3, "s": 1.0}, "time_mean": {"ms": 1e-3, "s": 1.0}, "power": {"mw": 1e-3, "w": 1.0}}

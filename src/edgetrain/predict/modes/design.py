@@ -1,8 +1,8 @@
 """Which modes to profile: greedily those that leave the least uncertainty over all the others.
 
-The uncertainty is that of an ensemble: networks drawn from the prior, or members of the fit where modes are already profiled,
-plus the residual process. One more mode lowers the summed variance over all modes (A-optimality) by an amount that is
-known before it is measured, so the greedy choice needs no measurement. The top mode comes first.
+The uncertainty is that of an ensemble: networks drawn from the prior, or members of the fit where modes are already
+profiled, plus the residual process. One more mode lowers the summed variance over all modes (A-optimality) by an
+amount that is known before it is measured, so the greedy choice needs no measurement. The top mode comes first.
 """
 
 from __future__ import annotations

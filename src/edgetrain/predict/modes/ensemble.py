@@ -1,14 +1,14 @@
 """Members of the posterior: plausible networks, given a prior and a few measured rows.
 
-The best coefficients are found from many starts; then the prior's mean and the measurements are disturbed as their own spreads
-say and the best is found again ("randomise, then optimise"). The scatter of the members at a mode says what the
-profiled modes leave open, without a straight-line approximation.
+The best coefficients are found from many starts; then the prior's mean and the measurements are disturbed as their
+own spreads say and the best is found again ("randomise, then optimise"). The scatter of the members at a mode says
+what the profiled modes leave open, without a straight-line approximation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from edgetrain.predict.modes.prior import SCALE_WIDTH, Gaussian
 from edgetrain.predict.modes.solver import DOF, Curve, fit_map
 
 STARTS = 12
-_TRUST = 8.0  # rows that the prior's word on the scatter is worth against the rows' own residuals
-_SCALE_LIMITS = (0.7, 4.0)
+_TRUST = 4.0  # rows that the prior's word on the scatter is worth against the rows' own residuals
+_SCALE_LIMITS = (0.4, 5.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class Peak:
     best: Array
     prior: Gaussian  # its mean put at the height of the data
     log_evidence: float
+    leverage: Array  # how much each row decides its own fitted value, 0 to 1
+    which: int = 0  # place of the prior among those tried
 
 
 def best_fit(
@@ -47,7 +49,7 @@ def best_fit(
     starts[:, :terms] += offset[:, None]
     mean = prior.mean.copy()
     mean[:terms] += offset[0]
-    precision = np.linalg.inv(prior.covariance)
+    precision = inverse(prior.covariance)
     found, objective = fit_map(curve, target[None], noise[None], starts, mean[None], precision, iterations)
     first = int(np.argmin(objective))
     best = found[first]
@@ -55,25 +57,32 @@ def best_fit(
     assert slope is not None
     # Laplace: height of the peak times its width relative to the prior's.
     weight = np.sqrt((DOF + 1) / (DOF + ((value[0] - target) / noise) ** 2)) / noise
-    curvature = (slope[0] * weight[:, None]).T @ (slope[0] * weight[:, None]) @ prior.covariance
-    log_width = np.linalg.slogdet(np.eye(len(best)) + curvature)[1]
-    return Peak(best, Gaussian(mean, prior.covariance), -float(objective[first]) - 0.5 * float(log_width))
+    weighted = slope[0] * weight[:, None]
+    normal = weighted.T @ weighted
+    log_width = np.linalg.slogdet(np.eye(len(best)) + normal @ prior.covariance)[1]
+    leverage = np.einsum("ni,ij,nj->n", weighted, np.linalg.inv(normal + precision), weighted)
+    evidence = -float(objective[first]) - 0.5 * float(log_width)
+    return Peak(best, Gaussian(mean, prior.covariance), evidence, leverage)
 
 
 def best_fits(
     curve: Curve, target: Array, noise: Array, priors: Sequence[Gaussian], terms: int, rng: np.random.Generator
 ) -> list[Peak]:
     """Find the peak under each prior, best foretold first."""
-    peaks = [best_fit(curve, target, noise, prior, terms, rng) for prior in priors]
+    peaks = [replace(best_fit(curve, target, noise, prior, terms, rng), which=i) for i, prior in enumerate(priors)]
     return sorted(peaks, key=lambda peak: -peak.log_evidence)
 
 
-def scatter_scale(residual: Array, noise: Array) -> float:
-    """Return by how much the rows scatter more (or less) than the prior said."""
+def scatter_scale(residual: Array, noise: Array, leverage: Array) -> float:
+    """Return by how much the rows scatter more (or less) than the prior said.
+
+    A row that decides its own fitted value hardly leaves a residual, so each is put at what it would be had the row
+    been left out; rows that Student's t does not believe count less.
+    """
     z = residual / noise
-    weight = (DOF + 1.0) / (DOF + z**2)
-    seen = float((weight * z**2).sum())
-    return float(np.clip(np.sqrt((_TRUST + seen) / (_TRUST + 0.6 * len(z))), *_SCALE_LIMITS))
+    left_out = z**2 / np.maximum(1.0 - leverage, 0.05)
+    seen = float((left_out * (DOF + 1.0) / (DOF + left_out)).sum())
+    return float(np.clip(np.sqrt((_TRUST + seen) / (_TRUST + len(z))), *_SCALE_LIMITS))
 
 
 def spread(
@@ -90,9 +99,14 @@ def spread(
         disturbed = peak.prior.mean + draw(peak.prior, terms, rng, count)
         targets = target + noise * rng.standard_normal((count, len(target)))
         start = np.repeat(peak.best[None], count, axis=0)
-        precision = np.linalg.inv(peak.prior.covariance)
+        precision = inverse(peak.prior.covariance)
         out.append(fit_map(curve, targets, noise[None], start, disturbed, precision, 15)[0])
     return np.concatenate(out)
+
+
+def inverse(matrix: Array) -> Array:
+    """Return the inverse, in double precision whatever the types say."""
+    return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
 
 
 def draw(prior: Gaussian, terms: int, rng: np.random.Generator, count: int) -> Array:

@@ -34,7 +34,8 @@ def learn_entry(
     table: ModeTable, network: str, board: str, kind: str = "train", weight: float = 1.0, source: str = ""
 ) -> Entry:
     """Fit a whole table and return its coefficients relative to the top mode."""
-    if table.time_s is None or table.power_w is None:
+    time_s, power_w = table.time_s, table.power_w
+    if time_s is None or power_w is None:
         raise PredictError("a prior is learned from measured modes: the table needs time and power")
     if len(table) < _FEWEST:
         raise PredictError(f"{len(table)} modes are too few to learn a prior from; measure at least {_FEWEST}")
@@ -42,9 +43,9 @@ def learn_entry(
     if table.batch_size is not None and np.ptp(table.batch_size) == 0:
         batch_size = float(table.batch_size[0])
         table = replace(table, batch_size=None)
+    log_t, log_p = np.log(time_s), np.log(power_w)
     f = Features.of(table, Reference.of(table))
     rng = np.random.default_rng(0)
-    log_t, log_p = np.log(table.time_s), np.log(table.power_w)
 
     def time_curve(theta: Array, slopes: bool) -> tuple[Array, Array | None]:
         return log_time(theta, f, slopes)

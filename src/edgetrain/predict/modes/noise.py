@@ -1,8 +1,9 @@
 """How far one measured row scatters around the physics: little where the accelerator rules, much where the loader does.
 
-Minibatches that wait for the loader are bimodal (some find their batch ready, some wait), so their median over a few dozen jumps. In the
-published tables the scatter of time is 1.4 % where the loader hides and 6 to 8 % where it rules; power scatters less than twice as much there.
-Weighing rows so keeps the fit and the choice of modes from leaning on the least certain corner of the board.
+Minibatches that wait for the loader are bimodal (some find their batch ready, some wait), so their median over a few
+dozen jumps. In the published tables the scatter of time is 1.4 % where the loader hides and 6 to 8 % where it rules;
+power scatters less than twice as much there. Weighing rows so keeps the fit and the choice of modes from leaning on
+the least certain corner of the board.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ def power_factor(share: Array) -> Array:
 def risk_factor(share: Array, f: Features) -> Array:
     """Return by how much less a mode is trusted before it is measured.
 
-    The published tables are wrong most often (by up to a factor of eight) at the top GPU clock when the loader rules: half of
-    their suspect rows lie there. A plan that leans on such a mode learns a falsehood, so it must be worth much more.
+    The published tables are wrong most often (by up to a factor of eight) at the top GPU clock when the loader rules:
+    half of their suspect rows lie there. A plan that leans on such a mode learns a falsehood, so it must be worth
+    much more.
     """
     at_top = f.gpu > -0.02
     return 1.0 + _RISK * at_top * (1.0 - np.exp(-share[:, 4] / _SOON))

@@ -11,9 +11,10 @@ Power is the mode's static part, plus the accelerator's while it is busy, plus e
     power = p0 + p1 emc^e + p2 cores^n cpu^c + p3 gpu^s + p4 gpu^v accelerator / time
             + (eg gpu^d + e0 + ec cpu^c + em emc^e) / (time / time at the top)
 
-The busy term is what a GPU draws while it waits for memory: busy, but not working. Every coefficient is the logarithm of a
-term at the top mode, so scaling all times (or powers) shifts all of them alike. Where minibatches of several
-sizes are mixed, each term is split into a part that grows with the batch size and one that does not.
+The busy term is what a GPU draws while it waits for memory: busy, but not working. Every coefficient is the logarithm
+of a term at the top mode, so scaling all times (or powers) shifts all of them alike. Where minibatches of several
+sizes are mixed, each term is split into a part that grows with the batch size and one that does not; the
+accelerator's part grows a little slower than the batch, because larger ones fill it better.
 
 Both functions take a whole ensemble of coefficient vectors and return values and exact derivatives: a fit is then a
 handful of small array operations.
@@ -32,7 +33,7 @@ TIME_NAMES = (
     "sharp_roofline", "sharp_host", "sharp_loader",
     "gpu_exponent", "emc_exponent", "host_exponent", "loader_exponent", "cores_exponent",
     "emc_gpu_exponent", "loader_emc_exponent",
-    "gpu_batch", "emc_batch", "host_batch", "constant_batch", "loader_batch",
+    "gpu_batch", "emc_batch", "host_batch", "constant_batch", "loader_batch", "batch_exponent",
 )  # fmt: skip
 TIME_TERMS = 5  # the first five are logarithms of times: the ones that a common scale shifts
 _TIME_BATCH = 15
@@ -44,6 +45,7 @@ POWER_NAMES = (
     "gpu_batch", "fixed_batch", "cpu_batch", "emc_batch",
 )  # fmt: skip
 POWER_TERMS = 9
+WITH_TIME = slice(4, 9)  # the terms of power that fall as a minibatch takes longer
 _POWER_BATCH = 15
 
 
@@ -102,11 +104,12 @@ class Features:
 TOP = Features(*(np.zeros(1),) * 4, batch=np.ones(1))  # the mode with everything at its largest
 
 
-def _batch(share: Array, ratio: Array) -> tuple[Array, Array]:
-    """Return the log of (1-s) + s ratio with s the logistic of `share`, and its derivative in `share`."""
+def _batch(share: Array, log_ratio: Array) -> tuple[Array, Array, Array]:
+    """Return log((1-s) + s ratio) with s the logistic of `share`, and its derivatives in `share` and log ratio."""
     s = 1.0 / (1.0 + np.exp(-share))[:, None]
-    inner = 1.0 + s * (ratio - 1.0)[None]
-    return np.log(inner), s * (1.0 - s) * (ratio - 1.0)[None] / inner
+    ratio = np.exp(log_ratio)
+    inner = 1.0 + s * (ratio - 1.0)
+    return np.log(inner), s * (1.0 - s) * (ratio - 1.0) / inner, s * ratio / inner
 
 
 def _pnorm(first: Array, second: Array, log_sharp: Array) -> tuple[Array, Array, Array]:
@@ -119,9 +122,11 @@ def _pnorm(first: Array, second: Array, log_sharp: Array) -> tuple[Array, Array,
     return value, weight, slope
 
 
-def _accelerator(theta: Array, f: Features) -> tuple[Array, Array, Array, list[tuple[Array, Array]]]:
+def _accelerator(theta: Array, f: Features) -> tuple[Array, Array, Array, list[tuple[Array, Array, Array]]]:
     t = theta[:, :, None]
-    batch = [_batch(theta[:, _TIME_BATCH + i], f.batch) for i in range(TIME_TERMS)]
+    plain = np.log(f.batch)[None]
+    slower = t[:, _TIME_BATCH + TIME_TERMS] * plain
+    batch = [_batch(theta[:, _TIME_BATCH + i], slower if i < 2 else plain) for i in range(TIME_TERMS)]
     gpu = t[:, 0] - t[:, 8] * f.gpu + batch[0][0]
     emc = t[:, 1] - t[:, 9] * f.emc - t[:, 13] * f.gpu + batch[1][0]
     return *_pnorm(gpu, emc, theta[:, 5]), batch
@@ -151,6 +156,7 @@ def log_time(theta: Array, f: Features, derivatives: bool = False) -> tuple[Arra
     for i in range(TIME_TERMS):
         out[..., i] = share[i]
         out[..., _TIME_BATCH + i] = share[i] * batch[i][1]
+    out[..., _TIME_BATCH + TIME_TERMS] = (share[0] * batch[0][2] + share[1] * batch[1][2]) * np.log(f.batch)
     out[..., 5] = to_step * w_acc * d_roofline
     out[..., 6] = to_step * d_host
     out[..., 7] = d_loader
@@ -170,7 +176,7 @@ def log_power(
     time, both (ensemble or 1) x modes.
     """
     t = theta[:, :, None]
-    batch = [_batch(theta[:, _POWER_BATCH + i], f.batch) for i in range(4)]
+    batch = [_batch(theta[:, _POWER_BATCH + i], np.log(f.batch)[None]) for i in range(4)]
     zero = np.zeros((len(theta), len(f)))
     terms = np.stack(
         [

@@ -1,8 +1,9 @@
 """What other networks' fits say before a mode is profiled: coefficients and spread, each network apart.
 
 A prior file holds, per network and board, the fitted coefficients of `physics` relative to the top mode and how far
-its modes scattered around them; never a value at a mode. It becomes a Gaussian: the mean over networks, and their scatter
-shrunk towards a wide generic guess, because a handful of networks does not show how different the next one can be.
+its modes scattered around them; never a value at a mode. It becomes a Gaussian: the mean over networks, and their
+scatter shrunk towards a wide generic guess, because a handful of networks does not show how different the next one
+can be.
 """
 
 from __future__ import annotations
@@ -23,16 +24,35 @@ SHIPPED = Path(__file__).parent.parent / "priors"
 
 # A wide guess for any network on any board: logs of the share each term would have alone at the top mode,
 # sharpness of the maxima about 3, exponents about 1, most of each term growing with the batch size.
-_TIME_GUESS = [-0.5, -0.7, -1.2, -2.5, -1.7] + [np.log(3.0)] * 3 + [1.0, 1.0, 1.0, 1.1, 1.0, 0.05, 0.1] + [2.0, 2.0, 0.0, 1.0, 2.0]  # fmt: skip
-_TIME_WIDTH = [0.8, 0.9, 1.2, 1.2, 1.2] + [0.6] * 3 + [0.08, 0.08, 0.12, 0.2, 0.6, 0.06, 0.1] + [2.0] * 5
-_POWER_GUESS = [-1.5, -3.2, -3.2, -2.6, -2.6, -2.0, -1.5, -2.8, -4.5, 1.5, 0.7, 2.3, 2.0, 2.0, 2.5, 2.0, 2.0, 2.0, 2.0]
-_POWER_WIDTH = [0.6, 0.8, 0.8, 0.8, 1.0, 1.0, 1.0, 0.9, 1.2, 0.8, 0.3, 0.6, 0.6, 0.8, 1.2, 2.0, 2.0, 2.0, 2.0]
+_TIME_GUESS = [
+    *(-0.5, -0.7, -1.2, -2.5, -1.7),
+    *(np.log(3.0),) * 3,
+    *(1.0, 1.0, 1.0, 1.1, 1.0, 0.05, 0.1),
+    *(2.0, 2.0, 0.0, 1.0, 2.0, 0.9),
+]
+_TIME_WIDTH = [
+    *(0.8, 0.9, 1.2, 1.2, 1.2),
+    *(0.6,) * 3,
+    *(0.08, 0.08, 0.12, 0.2, 0.6, 0.06, 0.1),
+    *(2.0, 2.0, 2.0, 2.0, 2.0, 0.08),
+]
+_POWER_GUESS = [
+    *(-1.5, -3.2, -3.2, -2.6, -2.6, -2.0, -1.5, -2.8, -4.5),
+    *(1.5, 0.7, 2.3, 2.0, 2.0, 2.5),
+    *(2.0,) * 4,
+]
+_POWER_WIDTH = [
+    *(0.6, 0.8, 0.8, 0.8, 1.0, 1.0, 1.0, 0.9, 1.2),
+    *(0.8, 0.3, 0.6, 0.6, 0.8, 1.2),
+    *(2.0,) * 4,
+]
 SCALE_WIDTH = 3.0  # of the log of all times (or powers) together: any network, any unit
 _MEAN_WEIGHT = 1.5  # the generic guess counts as this many networks in the mean
 _SPREAD_WEIGHT = 2.0  # and as this many in the covariance
 _BOARD_MEAN_WEIGHT = 0.1  # for one board's networks, all boards' together count as this many
 _BOARD_SPREAD_WEIGHT = 0.4
 _EM_STEPS = 20
+_SCATTER_GUESS = (0.012, 0.012)  # of time and power, where nothing is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,21 +149,33 @@ class Prior:
         generic = Gaussian(np.array(quantity.guess, dtype=float), np.diag(np.square(quantity.width)))
         whole = _population(self.entries, quantity, generic, _MEAN_WEIGHT, _SPREAD_WEIGHT)
         found = [whole]
-        groups = list(dict.fromkeys((e.board, e.kind) for e in self.entries))
-        if len(groups) > 1:
-            for group in groups:
-                own = [e for e in self.entries if (e.board, e.kind) == group]
-                found.append(_population(own, quantity, whole, _BOARD_MEAN_WEIGHT, _BOARD_SPREAD_WEIGHT))
+        for own in self._groups():
+            found.append(_population(own, quantity, whole, _BOARD_MEAN_WEIGHT, _BOARD_SPREAD_WEIGHT))
         return [quantity.freed(gaussian) for gaussian in found]
 
-    def scatter(self) -> tuple[float, float]:
-        """Return the typical scatter of time and of power around the physics."""
+    def scatter(self, which: int = 0) -> tuple[float, float]:
+        """Return the typical scatter of time and of power around the physics, for one of `times()`."""
         if not self.entries:
-            return 0.02, 0.015
-        weight = np.array([e.weight for e in self.entries])
-        time = np.average([e.time_scatter for e in self.entries], weights=weight)
-        power = np.average([e.power_scatter for e in self.entries], weights=weight)
-        return float(time), float(power)
+            return _SCATTER_GUESS
+        time, power = _scatter(self.entries, _SCATTER_GUESS, 0.0)
+        if which:
+            # A group of one network does not know how other networks scatter on its board.
+            time, power = _scatter(self._groups()[which - 1], (time, power), 1.0)
+        return time, power
+
+    def _groups(self) -> list[list[Entry]]:
+        """Return the entries by board and kind, if there is more than one such group."""
+        groups = list(dict.fromkeys((e.board, e.kind) for e in self.entries))
+        if len(groups) < 2:
+            return []
+        return [[e for e in self.entries if (e.board, e.kind) == group] for group in groups]
+
+
+def _scatter(entries: Sequence[Entry], guess: tuple[float, float], guess_weight: float) -> tuple[float, float]:
+    weight = sum(e.weight for e in entries) + guess_weight
+    time = sum(e.weight * e.time_scatter for e in entries) + guess_weight * guess[0]
+    power = sum(e.weight * e.power_scatter for e in entries) + guess_weight * guess[1]
+    return time / weight, power / weight
 
 
 def _population(
@@ -151,8 +183,8 @@ def _population(
 ) -> Gaussian:
     """Return mean and covariance of the networks behind the entries (expectation-maximisation).
 
-    A coefficient that an entry's modes did not fix (its spread is wide) counts as little as it should; the guess counts as
-    some networks more, in mean and in covariance.
+    A coefficient that an entry's modes did not fix (its spread is wide) counts as little as it should; the guess
+    counts as some networks more, in mean and in covariance.
     """
     if not entries:
         return guess

@@ -36,7 +36,7 @@ class Residual:
     def learn(kernel: Kernel, at: Array, residual: Array, noise: Array) -> Residual:
         factor = np.linalg.cholesky(kernel(at, at) + np.diag(noise**2))
         weights = np.linalg.solve(factor.T, np.linalg.solve(factor, residual))
-        return Residual(kernel, at, factor, weights)
+        return Residual(kernel, at, np.asarray(factor, dtype=np.float64), np.asarray(weights, dtype=np.float64))
 
     def __call__(self, at: Array) -> tuple[Array, Array]:
         """Return mean and standard deviation of the residual at other modes."""
