@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 
 from edgetrain.errors import StoreError, UsageError, WorkloadError
 from edgetrain.inside.stream import MAGIC
-from edgetrain.runner import Interrupted, execute, executor
+from edgetrain.runner import Interrupted, execute, executor, underway
 from edgetrain.runner import manifest as about
 from edgetrain.schema import Experiment, Loading, Workload, read_experiment
 from edgetrain.store import Store
@@ -286,7 +286,7 @@ def test_a_store_that_takes_no_record_is_said_before_training(finished, store, m
     elsewhere = replace(LENET, workload=Workload("lenet5", dataset=dataset))
     with pytest.raises(StoreError, match="--store"):
         execute(elsewhere, "auto", Store("/proc/edgetrain"))
-    monkeypatch.setattr(executor, "LEAST_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(underway, "LEAST_FREE_BYTES", 1 << 60)
     with pytest.raises(StoreError, match="make room"):
         execute(elsewhere, "auto", store)
     assert last_manifest(store)["state"] == "failed"
