@@ -166,7 +166,13 @@ def open_simulated(
         raise UsageError(
             f"cannot build the simulated board in {root}: {error.strerror}; set {HOME} to a folder of yours"
         ) from error
-    found = read_shape((root / SHAPE).read_text()).name
+    try:
+        found = read_shape((root / SHAPE).read_text()).name
+    except (ValueError, TypeError, KeyError, OSError) as error:
+        raise UsageError(
+            f"the simulated board in {root} was built by another version of edgetrain or is damaged; remove the folder "
+            "and it is built anew"
+        ) from error
     if found != name:
         raise UsageError(f"{root} holds a simulated {found}, not {name}")
     return open_root(root, seed, ambient_c, real_time)
