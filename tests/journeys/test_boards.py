@@ -91,11 +91,11 @@ def test_baseload_keeps_module_and_socket_apart(capsys: pytest.CaptureFixture[st
 
 
 def test_a_run_on_a_simulated_board_is_shown_as_simulated(capsys: pytest.CaptureFixture[str]) -> None:
-    from edgetrain.runner import execute
-    from edgetrain.schema import Experiment, Loading, Workload
-
-    execute(Experiment(Workload("resnet18"), Loading(4), epochs=1, max_minibatches=30), "sim:orin-nano")
+    asked = ("--device", "sim:orin-nano", "--power-mode", "4/960/408/2133", "--epochs", "1", "--minibatches", "30")
+    ran = said(capsys, "run", "resnet18", "--workers", "4", *asked)
+    assert ran["power_mode"]["start"] == "4 cores at 960 MHz, GPU 408 MHz, memory 2133 MHz"
     shown = said(capsys, "show", "last")
+    assert shown["run"] == ran["run"]
     assert shown["origin"] == "simulated" and shown["device"]["name"] == "orin-nano"
     assert shown["power_w"]["median"] > 5 and shown["power_scope"] == "module"
 

@@ -10,11 +10,12 @@ import typer
 from edgetrain.analysis import digest
 from edgetrain.cli.options import JsonOption, StoreOption
 from edgetrain.cli.progress import Shown
+from edgetrain.device import open_device
 from edgetrain.errors import EdgetrainError, UsageError
 from edgetrain.report.document import emit
 from edgetrain.report.text import console, show_run
 from edgetrain.runner import Interrupted, execute
-from edgetrain.schema import Experiment, Loading, Workload
+from edgetrain.schema import Experiment, Loading, PowerMode, Workload
 from edgetrain.store import Store
 from edgetrain.workload.catalog import CATALOG, is_own
 
@@ -101,6 +102,10 @@ def run(
     device: Annotated[
         str, typer.Option(help="auto, host, jetson, or sim:orin-agx (simulated).", rich_help_panel=LAB)
     ] = "auto",
+    power_mode: Annotated[
+        str | None,
+        typer.Option(help="Hold a board's mode meanwhile: 30W, or cores/CPU/GPU/memory in MHz.", rich_help_panel=LAB),
+    ] = None,
     timing: Annotated[
         str, typer.Option(help="async, or sync: wait for every step, as the papers did.", rich_help_panel=RECORD)
     ] = "async",
@@ -136,6 +141,7 @@ def run(
         shrink=shrink,
         seed=seed,
         baseload_s=baseload_s,
+        power_mode=_power_mode(device, power_mode),
     )
     records = Store(store)
     try:
@@ -160,6 +166,17 @@ def _batch_size(network: str, asked: int | None) -> int:
     if asked is not None and asked < 1:
         raise UsageError(f"--batch-size must be at least 1, not {asked}")
     return asked or (0 if is_own(network) else 16)
+
+
+def _power_mode(device: str, text: str | None) -> PowerMode | None:
+    if text is None:
+        return None
+    space = open_device(device).modes()
+    if space is None:
+        raise UsageError(f"--power-mode needs a board that has some; --device {device} has none that can be set")
+    found = space.find(text)
+    mode: PowerMode = getattr(found, "mode", found)
+    return mode
 
 
 def _limits(**asked: Any) -> dict[str, Any] | None:
