@@ -1,8 +1,8 @@
 """One run under way: the machine held, the child prepared, settled, followed, and the record closed.
 
-The manifest is written when training is about to begin and again when it ends, whichever way: `finished`, `failed` with
-the reason (raised as WorkloadError carrying the run), or `interrupted` (raised as Interrupted, so that whoever runs many
-stops).
+The manifest is written when training is about to begin and again when it ends, whichever way: `finished`, `failed`
+with the reason (raised as WorkloadError carrying the run), or `interrupted` (raised as Interrupted, so that whoever
+runs many stops).
 """
 
 from __future__ import annotations
