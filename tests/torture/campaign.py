@@ -41,7 +41,7 @@ def _left(folder: Path) -> list[str]:
                 found.append(str(file))
     known = {path.name for path in folder.iterdir() if path.is_dir()} if folder.is_dir() else set()
     for group in Path("/sys/fs/cgroup").glob("**/edgetrain-lab-*"):
-        if group.name.removeprefix("edgetrain-lab-") in known:
+        if group.name.removeprefix("edgetrain-lab-").partition("-")[0] in known:
             found.append(str(group))
     return found
 
@@ -100,7 +100,9 @@ def run(count: int, seed: int) -> str:
         down = subprocess.run([*command, "lab", "down"], env=environment, capture_output=True, text=True)
         assert down.returncode == 0, down.stderr
         left = _left(state)
-        left += [str(path) for path in Path("/sys/fs/cgroup").glob("**/edgetrain-lab-*") if path.name[-8:] in ids]
+        left += [
+            str(path) for path in Path("/sys/fs/cgroup").glob("**/edgetrain-lab-*") if path.name.split("-")[2] in ids
+        ]
         assert not left, f"left behind: {left}"
     return (
         f"**Campaign kills**: {kills} kills (-9) at random instants of a {planned}-run campaign under lab limits"

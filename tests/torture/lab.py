@@ -69,7 +69,7 @@ def run(count: int, seed: int) -> str:
             assert not sessions.sessions()
             assert not sessions.mounts_under(Path(folder)), "mounts left"
             assert not loop.backed_by(folder), "loop devices left"
-            groups = [path for path in cgroups.ours() if path.name.removeprefix(cgroups.PREFIX) in ids]
+            groups = [path for path in cgroups.ours() if cgroups.session_of(path) in ids]
             assert not groups, f"groups left: {groups}"
         finally:
             for session in sessions.sessions():

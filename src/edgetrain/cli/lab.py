@@ -217,7 +217,10 @@ def measure_limits(
         rows = [{**asdict(proof), "off": proof.off, "holds": proof.holds} for proof in proofs]
         emit({"schema": SCHEMA, "origin": Origin.MEASURED, "tolerance": TOLERANCE, "limits": rows})
     else:
-        console().print(_table(proofs))
+        out = console()
+        out.print(_table(proofs))
+        for by in dict.fromkeys(proof.by for proof in proofs):
+            out.print(f"{', '.join(dict.fromkeys(proof.limit for proof in proofs if proof.by == by))}: by {by}")
     broken = [f"{proof.limit} {proof.what}" for proof in proofs if proof.holds is False]
     if broken:
         raise LabError(
@@ -227,17 +230,10 @@ def measure_limits(
 
 
 def _table(proofs: list[Proof]) -> Any:
-    table = plain_table("limit", "what", "asked", "got (measured)", "off", "within 15 %", "by")
+    table = plain_table("limit", "what", "asked", "got (measured)", "off", "within 15 %")
     for proof in proofs:
         verdict = {True: "yes", False: "NO", None: "not judged"}[proof.holds]
         off = "–" if proof.off is None else f"{proof.off:+.1%}"
-        table.add_row(
-            proof.limit,
-            proof.what,
-            spell(proof.asked, proof.unit),
-            spell(proof.got, proof.unit),
-            off,
-            verdict,
-            proof.by,
-        )
+        asked, got = spell(proof.asked, proof.unit), spell(proof.got, proof.unit)
+        table.add_row(proof.limit, proof.what, asked, got, off, verdict)
     return table

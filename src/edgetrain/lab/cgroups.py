@@ -74,9 +74,9 @@ def _write(path: Path, value: object) -> None:
 class Groups:
     """The control groups of one lab session."""
 
-    def __init__(self, session: str, hierarchies: Hierarchies | None = None) -> None:
+    def __init__(self, session: str, hierarchies: Hierarchies | None = None, suffix: str = "") -> None:
         self.hierarchies = hierarchies or find()
-        self.name = PREFIX + session
+        self.name = PREFIX + session + suffix
         self._made: list[Path] = []
 
     @property
@@ -128,6 +128,12 @@ class Groups:
             _write(folder / "cpu.cfs_period_us", PERIOD_US)
             _write(folder / "cpu.cfs_quota_us", quota_us)
 
+    def favour(self, *below: str) -> None:
+        """Let the group go before whatever else runs on the machine: others' load is not the board's."""
+        folder = self.folder("cpu", *below)
+        name, most = ("cpu.weight", 10_000) if self.version == 2 else ("cpu.shares", 262_144)
+        _write(folder / name, most)
+
     def hold_read_rate(self, device: str, bytes_per_s: float, *below: str) -> None:
         """Throttle the group's reads from a block device (`major:minor`)."""
         folder = self.folder("blkio", *below)
@@ -140,10 +146,6 @@ class Groups:
         """Return the files a process writes itself into to join."""
         files = [str(self.folder(controller, *below) / "cgroup.procs") for controller in controllers]
         return list(dict.fromkeys(files))
-
-    def remove(self) -> list[str]:
-        """Remove every group of this session; return what could not be."""
-        return remove_groups([root / self.name for root in dict.fromkeys(self.hierarchies.roots.values())])
 
 
 def leave_processes(folder: Path) -> None:
@@ -181,10 +183,16 @@ def remove_groups(tops: Iterable[Path]) -> list[str]:
     return stayed
 
 
-def ours(hierarchies: Hierarchies | None = None) -> list[Path]:
-    """Return every group on this machine that carries our name."""
-    found = []
+def session_of(group: Path) -> str:
+    """Return the id of the session that a group belongs to."""
+    return group.name.removeprefix(PREFIX).partition("-")[0]
+
+
+def ours(hierarchies: Hierarchies | None = None, session: str = "") -> list[Path]:
+    """Return every group on this machine that carries our name, or one session's."""
+    found: list[Path] = []
     for root in dict.fromkeys((hierarchies or find()).roots.values()):
         with contextlib.suppress(OSError):
-            found += [path for path in root.iterdir() if path.name.startswith(PREFIX) and path.is_dir()]
+            groups = (path for path in root.iterdir() if path.name.startswith(PREFIX) and path.is_dir())
+            found += [path for path in groups if not session or session_of(path) == session]
     return found

@@ -52,7 +52,7 @@ for _ in range(6):
     start = time.thread_time()
     prepare()
     times.append((time.thread_time() - start) / len(pictures))
-print(sorted(times)[len(times) // 2])
+print(min(times))
 """
 
 
@@ -97,9 +97,8 @@ def check_share(groups: Groups, quota: float, loop_s: float = 1.0) -> float:
     return _speed(groups.procs_files(["cpu"], "calibration"), loop_s)[0] / free
 
 
-def cores_worth(controllers: list[str], groups: Groups, loop_s: float = 0.6) -> float:
-    """Return how many cores' worth of CPU time two busy processes get in our groups together."""
-    files = groups.procs_files(controllers, "main")
+def cores_worth(files: list[str], loop_s: float = 0.6) -> float:
+    """Return how many cores' worth of CPU time two busy processes get together that enter these groups."""
     command = [sys.executable, "-I", "-S", "-c", _REFERENCE, str(loop_s), *files]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     return sum(float(one.communicate()[0].split()[1]) for one in both) / loop_s

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 # Starts alone (no site packages), joins groups as a loader worker would, and begins at a common instant.
@@ -18,7 +17,7 @@ for path in asked["groups"]:
     open(path.replace("{worker}", asked["worker"]), "w").write("0")
 while time.monotonic() < asked["start_s"]:
     time.sleep(0.0005)
-times, total = [], 0
+times, total, buffer = [], 0, bytearray(asked["chunk"])
 began = time.monotonic()
 for name in asked["files"]:
     start = time.monotonic()
@@ -27,9 +26,9 @@ for name in asked["files"]:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             start = time.monotonic()
         while True:
-            data = file.read(asked["chunk"])
-            total += len(data)
-            if len(data) < asked["chunk"]:
+            count = file.readinto(buffer)
+            total += count
+            if count < len(buffer):
                 break
     times.append(time.monotonic() - start)
 print(json.dumps({"times": times, "bytes": total, "began": began, "ended": time.monotonic()}))
@@ -63,19 +62,21 @@ class Reading:
 
 def read_files(
     shares: Sequence[Sequence[str]],
-    environment: Mapping[str, str] | None = None,
+    groups: Sequence[str] = (),
     drop: bool = True,
     chunk_bytes: int = 1 << 20,
 ) -> Reading:
-    """Read lists of files, one process each, all starting together; `drop` makes each file cold first."""
-    groups = [path for path in (environment or {}).get("EDGETRAIN_WORKER_CGROUP", "").split(os.pathsep) if path]
+    """Read lists of files, one process each, all starting together; `drop` makes each file cold first.
+
+    Readers enter `groups` before they start (`Lab.joined_files`).
+    """
     command = [sys.executable, "-I", "-S", "-c", _READER]
     readers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in shares]
     start_s = time.monotonic() + _LEAD_S
     for number, (reader, files) in enumerate(zip(readers, shares, strict=True)):
         asked = {
             "files": list(files),
-            "groups": groups,
+            "groups": list(groups),
             "worker": str(number),
             "start_s": start_s,
             "drop": drop,

@@ -57,6 +57,7 @@ class Lab:
         self._main_files: list[str] = []
         self._worker_files: list[str] = []
         self._affinity: list[int] | None = None
+        self._server_groups: cgroups.Groups | None = None
         # Version 2 has one group for everything: readers enter it when any limit is on it.
         self._workers_join = limits.cache_bytes is not None or limits.cpu_share is not None
 
@@ -67,6 +68,7 @@ class Lab:
         self.session = sessions.new(self._held)
         self.groups = cgroups.Groups(self.session.id)
         try:
+            self._stand_apart()
             self._hold_cores()
             self._hold_share()
             self._hold_cache()
@@ -100,6 +102,15 @@ class Lab:
         self.session.write(facts)
 
     # What each limit is held by
+
+    def _stand_apart(self) -> None:
+        """Let the training and the slow disk go before other load; the record still says that there was some."""
+        if not self.groups.hierarchies.has("cpu"):
+            return
+        self.groups.favour()
+        self._join("cpu", "main")
+        self._server_groups = cgroups.Groups(self.session.id, self.groups.hierarchies, "-server")
+        self._server_groups.favour()
 
     def _hold_cores(self) -> None:
         asked = self.limits.cores
@@ -190,6 +201,10 @@ class Lab:
             files.append(str(base / "{worker}" / "cgroup.procs"))
         return os.pathsep.join(files) or None
 
+    def joined_files(self) -> list[str]:
+        """Return the files a process writes itself into that wants to be held down like a loader worker."""
+        return [*self._main_files, *filter(None, (self.worker_group or "").split(os.pathsep))]
+
     def environment(self) -> dict[str, str]:
         """Return what a training process must find in its environment."""
         environment = dict(self._entry)
@@ -226,6 +241,9 @@ class Lab:
         lacks = missing()
         if "root" not in lacks and "fuse" not in lacks:
             self._slow = SlowDisk(self.session, dataset, self._say)
+            if self._server_groups is not None:
+                with contextlib.suppress(OSError):
+                    (self._server_groups.folder("cpu") / "cgroup.procs").write_text(str(self._slow.server_pid))
             self._slow.calibrate()
             self._slow.become(medium)
             how = "slow disk (FUSE below a loop device)" if self._slow.through_loop else "slow folder (FUSE)"

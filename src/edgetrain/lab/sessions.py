@@ -150,10 +150,8 @@ def take_down(session: Session) -> list[str]:
             _unmount(where, stayed)
     for device in loop.backed_by(str(session.folder)):
         loop.detach(device)
-    stayed += cgroups.remove_groups(
-        root / (cgroups.PREFIX + session.id) for root in dict.fromkeys(cgroups.find().roots.values())
-    )
     _end(servers_of(session.folder))
+    stayed += cgroups.remove_groups(cgroups.ours(session=session.id))
     for where in mounts_under(session.folder):
         _unmount(where, stayed)
     for name in _KNOWN_FILES:
@@ -212,7 +210,7 @@ def sweep() -> list[str]:
     known = {session.id for session in sessions()}
     # Groups whose folder is gone already (a machine's /run does not outlive a reboot, nor do groups: rare).
     for group in cgroups.ours():
-        if group.name.removeprefix(cgroups.PREFIX) not in known and _age_s(group) > 5:
+        if cgroups.session_of(group) not in known and _age_s(group) > 5:
             cgroups.remove_groups([group])
     return gone
 
