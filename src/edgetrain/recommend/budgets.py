@@ -20,7 +20,7 @@ from edgetrain.predict import Prior, choose_modes, fit, load_prior
 from edgetrain.predict.base import ModeTable
 from edgetrain.recommend.choose import best_row
 from edgetrain.recommend.confirm import confirm as confirm_choice
-from edgetrain.recommend.goals import Goal, Limits
+from edgetrain.recommend.goals import Goal, Limits, Work
 from edgetrain.recommend.outlook import SELECTION_FACTOR, Candidates, look
 from edgetrain.schema import ModeMeasurement, Origin, PowerMode
 
@@ -122,7 +122,7 @@ def _answers(
     predictions = fit(table.take(np.array(sorted(rows))), prior, seed, modes).predict(modes)
     candidates = Candidates.of(modes, predictions, seen)
     for limit in limits:
-        goal = Goal("time", Limits(max_power_w=float(limit)), confidence)
+        goal = Goal("time", Limits(max_power_w=float(limit)), confidence, Work(median=True))
         if confirm:
             confirmed = confirm_choice(candidates, goal, TableMeasure(table), confirm, factor=factor)
             best = confirmed.choice.best

@@ -106,7 +106,7 @@ def confirmed_document(confirmed: Confirmed) -> dict[str, Any]:
                 "mode": mode_document(confirmed.candidates.modes.mode(step.row)),
                 "expected_time_s": step.expected_time_s,
                 "expected_power_w": step.expected_power_w,
-                "time_s": None if found is None else found.time_s,
+                "time_s": None if found is None else found.time_mean_s or found.time_s,
                 "power_w": None if found is None else found.power_w,
                 "origin": None if found is None else found.origin.value,
                 "within": step.within,

@@ -84,6 +84,7 @@ class Work:
     minibatches: float = 1.0  # in all
     epochs: float | None = None
     label: str = "a minibatch"
+    median: bool = False  # count the median minibatch, as published comparisons do; epochs follow the mean
 
     @classmethod
     def of(cls, minibatches_per_epoch: float | None, epochs: float | None) -> Work:

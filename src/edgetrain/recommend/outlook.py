@@ -113,17 +113,16 @@ def look(candidates: Candidates, goal: Goal, factor: float = SELECTION_FACTOR) -
     """Hold every setting against the goal."""
     p, limits, notes = candidates.predictions, goal.limits, []
     spread = Spread.of(p)
-    mean_time = p.time_s if p.time_mean_s is None else p.time_mean_s
-    if goal.work.epochs is not None and p.time_mean_s is None:
+    mean = None if goal.work.median else p.time_mean_s
+    if goal.work.epochs is not None and mean is None:
         notes.append("epoch times come from the median minibatch; the mean, which epochs follow, was never profiled")
-    time_s = mean_time.copy() if goal.work.epochs is not None else p.time_s.copy()
+    time_s = p.time_s.copy() if mean is None else mean.copy()
     power_w = p.power_w.copy()
     time_sd, power_sd, energy_sd = p.time_log_sd.copy(), p.power_log_sd.copy(), spread.energy_log_sd.copy()
     measured = np.zeros(len(time_s), dtype=bool)
     for row, measurement in candidates.seen.items():
         measured[row] = True
-        mean = measurement.time_mean_s if goal.work.epochs is not None else None
-        time_s[row] = measurement.time_s if mean is None else mean
+        time_s[row] = _seen_time_s(measurement, None if mean is None else float(mean[row] / p.time_s[row]))
         power_w[row] = measurement.power_w
         time_sd[row] = power_sd[row] = energy_sd[row] = 0.0
     time_s *= goal.work.minibatches
@@ -154,6 +153,13 @@ def look(candidates: Candidates, goal: Goal, factor: float = SELECTION_FACTOR) -
     return Outlook(
         time_s, power_w, energy_j, time_sd, power_sd, energy_sd, p.dof, measured, allowed, holds, feasible, tuple(notes)
     )  # fmt: skip
+
+
+def _seen_time_s(measurement: ModeMeasurement, mean_over_median: float | None) -> float:
+    """Return what was measured, as the mean where the others are means: loader-bound minibatches have two humps."""
+    if mean_over_median is None:
+        return measurement.time_s
+    return measurement.time_s * mean_over_median if measurement.time_mean_s is None else measurement.time_mean_s
 
 
 def probability_below(value: Array, log_sd: Array, limit: float, dof: float) -> Array:
