@@ -36,6 +36,7 @@ class Pass:
         self.row: Any = None  # the minibatch now in the loop's hands
         self.batches = 0
         self.trained = 0
+        self.evaluating = False  # gradients were off when the last minibatch was delivered
         self.loss = None
         self._schedstat = session.schedstat
         self._close_row = session.close_row
@@ -46,9 +47,11 @@ class Pass:
         return self._iterator is not None and self._iterator() is None
 
     def ended(self) -> None:
-        """The pass is over: exhausted, broken off or failed."""
-        if self.row is not None:
-            self._close_row(self)
+        """The pass is over: exhausted, broken off or failed.
+
+        Its last minibatch stays in hand until the next one comes: a loop that looks one ahead (accelerate does) or
+        steps once more after its last minibatch still trains on it.
+        """
         self.session.pass_ends(self)
 
 

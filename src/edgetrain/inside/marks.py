@@ -21,6 +21,7 @@ class Marks:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._stack: list[Pass] = []
+        self._lingering: Pass | None = None  # a pass that is over, its last minibatch still in hand
         self._cuda: Cuda | None = None
         self._cuda_possible = bool(getattr(torch.version, "cuda", None) or getattr(torch.version, "hip", None))
         self._cuda_started = torch.cuda.is_initialized
@@ -80,15 +81,16 @@ class Marks:
         synchronised = cuda is not None and self.timing == "sync"
         if synchronised:
             self._torch.cuda.synchronize()
-        for track in self._stack:
+        lingering = self._lingering
+        for track in self._stack if lingering is None else [lingering]:
             row = track.row
-            if row is None:
-                continue
+            if row is None or (track.evaluating and track is not self.current):
+                continue  # a loader left open by an evaluation lies under the one that trains
             row[PHASE] = TRAINING
             row[LAUNCHED] = entered // 1000
             if cuda is None or synchronised:
                 row[DONE] = time.monotonic_ns() // 1000 if synchronised else row[LAUNCHED]
-            elif track is self.current:
+            elif track is self.current or track is lingering:
                 cuda.remark(row, DONE)
         if cuda is not None and not synchronised:
             cuda.settle()

@@ -141,6 +141,10 @@ class Session(Marks):
         self._epochs_done[number] = None if loss is None else float(loss)
         self._dirty = True
 
+    def resumed(self, epoch: int) -> None:
+        """Count epochs from this one on: the training was resumed."""
+        self._epochs = max(self._epochs, epoch)
+
     def note(self, **known: Any) -> None:
         """Keep facts about the training (parameters, ...) in the record."""
         self.facts.update(known)
@@ -153,6 +157,7 @@ class Session(Marks):
         with self.guard("the recording was not closed cleanly"):
             for track in list(self._stack):
                 track.ended()
+            self._let_go()
             if self._cuda is not None:
                 self._cuda.drain()
         self.ended = True
@@ -223,6 +228,7 @@ class Session(Marks):
     def opened(self, track: loaders.Pass) -> None:
         """A pass delivered a minibatch: it is on top of the stack of passes now under way."""
         self.minibatches += 1
+        track.evaluating = not (self.training_mode and self._grad_enabled())
         if self.current is track:
             cuda = self._cuda
             if cuda is not None and cuda.due() and cuda.settle(most=-1):
@@ -231,6 +237,9 @@ class Session(Marks):
         stack = self._stack
         for other in [other for other in stack if other.left()]:
             other.ended()
+        if self._lingering is track:
+            self._lingering = None
+        self._let_go()
         while track in stack and stack[-1] is not track:
             above = stack.pop()  # left by a break, or a loader run in step with this one
             above.ended_us = time.monotonic_ns() // 1000
@@ -247,7 +256,7 @@ class Session(Marks):
             track.trained += 1
             if track.epoch is None:
                 track.epoch = self._next_epoch()
-        elif not self._grad_enabled() or not self.training_mode:
+        elif track.evaluating or not self._grad_enabled() or not self.training_mode:
             row[PHASE] = EVALUATION
         row[EPOCH] = track.epoch
         if self._cuda is None:
@@ -258,12 +267,24 @@ class Session(Marks):
     def pass_ends(self, track: loaders.Pass) -> None:
         """A pass is over; the accelerator's clock is tied to ours again while the loop stands still."""
         track.ended_us = time.monotonic_ns() // 1000
+        self._let_go()
         if track in self._stack:
             self._stack.remove(track)
             self.current = self._stack[-1] if self._stack else None
             if self._cuda is not None and track.trained and self.timing == "async":
                 self._cuda.anchor()
+        if track.row is not None:
+            if self._stack:
+                self.close_row(track)  # the loop around it goes on
+            else:
+                self._lingering = track
         self._dirty = True
+
+    def _let_go(self) -> None:
+        """Let the last minibatch of a pass that is over go out."""
+        track, self._lingering = self._lingering, None
+        if track is not None and track.row is not None:
+            self.close_row(track)
 
     @contextlib.contextmanager
     def guard(self, what: str) -> Iterator[None]:

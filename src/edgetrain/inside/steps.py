@@ -44,14 +44,12 @@ def _optimizers(torch: Any, session_of: Any) -> None:
     if hasattr(optimizer, MARK):
         return
     setattr(optimizer, MARK, True)
-    seen: list[bool] = []
 
     def stepped(which: Any, *unused: Any) -> None:
         session = session_of()
         if session is None:
             return
-        if not seen:
-            seen.append(True)
+        if "parameters" not in session.facts:
             with session.guard("parameters could not be counted"):
                 session.note(parameters=sum(p.numel() for group in which.param_groups for p in group["params"]))
         session.step_seen()

@@ -21,7 +21,7 @@ def watch(loader: Any, timing: str = "async") -> Iterator[Any]:
     """Iterate a loader, recorded. Each pass is one epoch; steps are found by hooks."""
     from . import session
 
-    recording = session.begin(_run(), timing, steps=True)
+    recording = session.begin(run_directory(), timing, steps=True)
     if _is_torch(loader):
         for batch in loader:
             yield batch
@@ -57,7 +57,7 @@ def _timed(recording: Any, batches: Any) -> Iterator[Any]:
         yield batch
 
 
-def _run() -> str:
+def run_directory() -> str:
     """Return the run directory of whoever started us, or make one."""
     global _owned
     given = os.environ.get("EDGETRAIN_RUN")
