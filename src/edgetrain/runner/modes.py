@@ -15,9 +15,9 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from edgetrain.device import Device, Probe
+from edgetrain.device import Device, PowerSource, Probe
 from edgetrain.device.control import Control, Setting
 from edgetrain.errors import DeviceError, EdgetrainError, NeedsRoot, UsageError
 from edgetrain.schema import PowerMode
@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 WINDOW_S = 3.0  # power is steady when it holds still over this
 MOST_SETTLE_S = 60.0
+STILL_C = 1.0  # and the temperature moves less than this over the window
 STEADY_SHARE = 0.03  # of the mean, between the halves of the window, or two quanta where those are larger
 CLOCK_SHARE = 0.03  # clocks read back may differ by rounding of the counters behind them
 SWITCH_S = 1.0  # what a switch itself costs, for the estimate beforehand
@@ -87,7 +88,7 @@ def settle(
     now_ns: Callable[[], int] | None = None,
     sleep: Callable[[float], None] | None = None,
 ) -> Settled:
-    """Wait until power holds still over a sliding window; then read the clocks back.
+    """Wait until power and temperature hold still over a sliding window; then read the clocks back.
 
     A board that never settles is not an error but a doubt: it is measured all the same, and the record says so.
     """
@@ -101,9 +102,11 @@ def settle(
         began_ns = now_ns()
         power_w: float | None = None
         if source is not None and source.stream in probes:
-            steady, power_w = _wait_steady(probes[source.stream], source, window_s, most_s, now_ns, sleep)
-            if not steady:
-                doubts.append(f"power did not settle within {most_s:g} s")
+            moving, power_w = _wait_steady(
+                probes[source.stream], probes.get("thermal"), source, window_s, most_s, now_ns, sleep
+            )
+            if moving:
+                doubts.append(f"{moving} did not settle within {most_s:g} s")
         else:
             sleep(window_s)
         waited_s = (now_ns() - began_ns) / NS_PER_S
@@ -118,27 +121,40 @@ def settle(
 
 
 def _wait_steady(
-    probe: Probe, source: Any, window_s: float, most_s: float, now_ns: Callable[[], int], sleep: Callable[[float], None]
-) -> tuple[bool, float | None]:
-    columns = [list(probe.columns).index(name) for name in source.columns]
-    period_s = max(0.05, probe.period_s)
+    rails: Probe,
+    thermal: Probe | None,
+    source: PowerSource,
+    window_s: float,
+    most_s: float,
+    now_ns: Callable[[], int],
+    sleep: Callable[[float], None],
+) -> tuple[str | None, float | None]:
+    """Wait for a window in which power and temperature hold still; return what still moves, and the power."""
+    columns = [list(rails.columns).index(name) for name in source.columns]
+    period_s = max(0.05, rails.period_s)
     need = max(4, math.ceil(window_s / period_s))
-    seen: list[float] = []
+    powers: list[float] = []
+    temps: list[float] = []
+    moving: str | None = "power"
     until_ns = now_ns() + round(most_s * NS_PER_S)
     while now_ns() < until_ns:
-        row = probe.read()
+        row = rails.read()
         total = sum(row[index] for index in columns)
         if math.isfinite(total):
-            seen.append(total)
-        if len(seen) >= need:
-            window = seen[-need:]
-            half = need // 2
+            powers.append(total)
+            temps.append(_hottest(thermal) or 0.0)
+        if len(powers) >= need:
+            window, half = powers[-need:], need // 2
             apart = abs(statistics.fmean(window[:half]) - statistics.fmean(window[half:]))
             mean = statistics.fmean(window)
-            if apart <= max(STEADY_SHARE * mean, 2 * (source.quantum_w or 0.0)):
-                return True, mean
+            if apart > max(STEADY_SHARE * mean, 2 * (source.quantum_w or 0.0)):
+                moving = "power"
+            elif max(temps[-need:]) - min(temps[-need:]) > STILL_C:
+                moving = "temperature"
+            else:
+                return None, mean
         sleep(period_s)
-    return False, statistics.fmean(seen[-need:]) if seen else None
+    return moving, statistics.fmean(powers[-need:]) if powers else None
 
 
 def _hottest(probe: Probe | None) -> float | None:

@@ -89,8 +89,17 @@ def _plan(experiment: Experiment, device: SimulatedDevice) -> Plan:
     medium = str(limits.get("storage") or "ssd")
     if medium not in READ_S:
         raise UsageError(f"the simulated board has no medium {medium!r}; it has {', '.join(READ_S)}")
+    odd = sorted(set(limits) - {"storage", "ram", "page_cache"}) + (["preset"] if experiment.preset else [])
+    if odd or experiment.compute == "paced":
+        raise UsageError(
+            f"a simulated board is not held down by the lab ({', '.join(odd) or 'paced compute'}); it is a board "
+            "already: choose cores and clocks with --power-mode"
+        )
     ram = limits.get("ram")
     ram_bytes = float(parse_bytes(str(ram))) if ram else float(device.spec.ram_bytes or 8e9)
+    cache_bytes = max(0.0, ram_bytes - WORKING_BYTES)
+    if limits.get("page_cache"):
+        cache_bytes = float(parse_bytes(str(limits["page_cache"])))
     if workload.network not in DATASETS:
         raise UsageError(
             f"the simulated board does not know the network {workload.network!r}; it knows {', '.join(DATASETS)}"
@@ -101,7 +110,7 @@ def _plan(experiment: Experiment, device: SimulatedDevice) -> Plan:
         raise UsageError(f"the dataset has {samples} samples, fewer than one minibatch of {batch_size}")
     return Plan(
         workload.network, batch_size, loading.workers, loading.prefetch, experiment.timing == "sync", medium, samples,
-        max(0.0, ram_bytes - WORKING_BYTES),
+        cache_bytes,
     )  # fmt: skip
 
 
