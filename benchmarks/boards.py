@@ -59,7 +59,8 @@ def campaign(folder: Path, modes: int) -> tuple[float, int, Path]:
     )
     store, page = folder / "store", folder / "report.html"
     device = f"sim:orin-agx@{folder / 'campaign-board'}"
-    environment = {**os.environ, "EDGETRAIN_STORE": str(store)}
+    # A lock of its own: a simulated campaign measures nothing of this machine.
+    environment = {**os.environ, "EDGETRAIN_STORE": str(store), "EDGETRAIN_CAMPAIGN_LOCK": str(folder)}
     ours = [sys.executable, "-m", "edgetrain"]
     began = time.monotonic()
     subprocess.run(
