@@ -134,10 +134,14 @@ def test_the_same_seed_gives_the_same_losses_whatever_the_cache(finished, store)
 
 
 def test_your_own_workload_trains_with_its_own_step_optimiser_and_batch_size(own, store):
-    run = store.open(execute(own(), "auto", store))
+    loading = Loading(workers=1, prefetch=3, persistent=False)
+    run = store.open(execute(own(timing="sync", loading=loading), "auto", store))
     assert run.manifest["workload"]["batch_size"] == 8
     assert len(run.minibatches["asked_us"]) == 16
-    assert run.manifest["inside"]["loaders"][0]["dataset_class"] == "Numbers"
+    (loader,) = run.manifest["inside"]["loaders"]
+    assert loader["dataset_class"] == "Numbers"
+    assert (loader["prefetch_factor"], loader["persistent_workers"]) == (3, False)
+    assert run.manifest["inside"]["timing"] == "sync"
     assert (run.minibatches["worker"] == 0).all()
 
 
@@ -241,7 +245,12 @@ def test_a_killed_training_process_leaves_what_it_had_recorded(own, store):
 
 
 def test_an_interrupt_closes_the_record_and_ends_every_process(own, store):
-    once_training(store, lambda pid: os.kill(os.getpid(), signal.SIGINT))
+    def impatient(pid):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    once_training(store, impatient)
     with pytest.raises(Interrupted) as raised:
         execute(own("slow", epochs=100), "auto", store)
     run = store.open(raised.value.run)

@@ -64,28 +64,35 @@ class RunUnderWay:
 
     def carry_out(self, limits: Limits, dataset: str | None, generated: bool, files: tuple[str, ...]) -> None:
         """Run to an end, and write which."""
-        try:
-            with _interruptible():
-                free = about.free_bytes(self.path)
-                if free is not None and free < LEAST_FREE_BYTES:
-                    raise StoreError(
-                        f"only {spell_bytes(free)} are left in {self.path.parent}; make room or give another --store"
-                    )
-                (self.path / RESERVE).write_bytes(bytes(RESERVE_BYTES))
+        with _interruptible():
+            try:
+                self._begin()
                 with self._mode_held():
                     self._held_down(limits, dataset, generated, files)
-        except KeyboardInterrupt:
-            self._close("interrupted", "stopped by a signal")
-            raise Interrupted(self.path.name) from None
-        except EdgetrainError as error:
-            self._close("failed", str(error))
-            error.facts.setdefault("run", self.path.name)
-            raise
-        except OSError as error:
-            text = f"{error.strerror or error}: {error.filename or self.path}"
-            self._close("failed", text)
-            raise WorkloadError(f"the run could not go on: {text}", run=self.path.name) from error
-        self._close("finished", None)
+            except KeyboardInterrupt:
+                self._close("interrupted", "stopped by a signal")
+                raise Interrupted(self.path.name) from None
+            except EdgetrainError as error:
+                self._close("failed", str(error))
+                error.facts.setdefault("run", self.path.name)
+                raise
+            except OSError as error:
+                text = f"{error.strerror or error}: {error.filename or self.path}"
+                self._close("failed", text)
+                raise WorkloadError(f"the run could not go on: {text}", run=self.path.name) from error
+            except Exception as error:
+                self._close("failed", f"edgetrain itself failed: {error!r}")
+                raise
+            self._close("finished", None)
+
+    def _begin(self) -> None:
+        """See that the record will fit."""
+        free = about.free_bytes(self.path)
+        if free is not None and free < LEAST_FREE_BYTES:
+            raise StoreError(
+                f"only {spell_bytes(free)} are left in {self.path.parent}; make room or give another --store"
+            )
+        (self.path / RESERVE).write_bytes(bytes(RESERVE_BYTES))
 
     @contextlib.contextmanager
     def _mode_held(self) -> Iterator[None]:
@@ -316,9 +323,14 @@ def _interruptible() -> Iterator[None]:
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
+        # Once is enough: a second Ctrl-C must not tear the record that is being closed.
+        for other in before:
+            signal.signal(other, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in before:
+        signal.signal(number, stop)
     try:
         yield
     finally:
