@@ -1,0 +1,284 @@
+"""What does recording cost? Paired and interleaved: bare, recorded, and (on a GPU) under torch.profiler.
+
+    python benchmarks/overhead.py --gpu --markdown docs/results/overhead.md     # MobileNetV3 and ResNet-18
+    python benchmarks/overhead.py --small                                       # main-thread time a minibatch
+    python benchmarks/overhead.py --cpu                                         # our CPU seconds, no GPU
+    python benchmarks/overhead.py --quick                                       # all that runs here, briefly
+
+In each repeat the variants run one after the other in shuffled order, on fresh loaders, and are compared within the
+repeat; the interval is Student's t over the logarithms of the repeats' ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from edgetrain.inside import session
+from edgetrain.workload import networks
+
+T90 = {2: 2.92, 3: 2.35, 4: 2.13, 5: 2.02, 9: 1.83, 14: 1.76, 19: 1.73, 24: 1.71, 29: 1.70}  # by degrees of freedom
+MOST_RATIO, MOST_US, MOST_CPU_SHARE = 1.01, 25.0, 0.01  # what is promised
+SKIPPED = 10  # minibatches at the start of each block: workers start, the allocator warms up
+
+
+class Ready(Dataset[Any]):
+    """Samples that cost nothing to make."""
+
+    def __init__(self, count: int, sample: Any) -> None:
+        self.count, self.sample = count, sample
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Any:
+        return self.sample
+
+
+def ratio_interval(ratios: list[float]) -> tuple[float, float, float]:
+    """Return the geometric mean of ratios and its 90 % interval."""
+    logs = [math.log(ratio) for ratio in ratios]
+    mean, count = statistics.fmean(logs), len(logs)
+    if count < 2:
+        return math.exp(mean), math.nan, math.nan
+    quantile = T90[max((degrees for degrees in T90 if degrees <= count - 1), default=2)]
+    half = quantile * statistics.stdev(logs) / math.sqrt(count)
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
+@contextmanager
+def recording(sampler: bool) -> Iterator[Any]:
+    """Record as `edgetrain run` does: the stopwatch inside, the sampler beside."""
+    folder = tempfile.mkdtemp(prefix="edgetrain-overhead-")
+    beside = None
+    if sampler:
+        command = [sys.executable, "-m", "edgetrain.sampling", "--run", folder, "--device", "auto"]
+        beside = subprocess.Popen(
+            [*command, "--watch-pid", str(os.getpid())], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+    current = session.begin(folder)
+    try:
+        yield current
+    finally:
+        current.end()
+        if beside is not None:
+            beside.terminate()
+            beside.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# ---- on a GPU --------------------------------------------------------------------------------------------------------
+
+
+class Training:
+    """One network on the GPU, its optimiser, and a loader that is not the bottleneck."""
+
+    def __init__(self, name: str, minibatches: int, workers: int) -> None:
+        self.network = networks.build(name).cuda()
+        self.optimizer = torch.optim.SGD(self.network.parameters(), lr=0.01, momentum=0.9)
+        sample = (torch.randn(networks.input_shape(name)), 1)
+        self.minibatches, self.workers = minibatches, workers
+        self.dataset = Ready(16 * (minibatches + SKIPPED), sample)
+
+    def block(self, marks: Any = None, each: Callable[[], None] | None = None) -> float:
+        """Train one block; return seconds a minibatch, after the skipped ones, to the end of the last on the GPU."""
+        loader = DataLoader(self.dataset, batch_size=16, num_workers=self.workers, pin_memory=True)
+        start = 0.0
+        for place, (images, labels) in enumerate(loader):
+            if place == SKIPPED:
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+            if marks is not None:
+                marks.copying()
+            images, labels = images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
+            if marks is not None:
+                marks.copied()
+            self.optimizer.zero_grad(set_to_none=True)
+            torch.nn.functional.cross_entropy(self.network(images), labels).backward()
+            self.optimizer.step()
+            if marks is not None:
+                marks.launched()
+            if each is not None:
+                each()
+        torch.cuda.synchronize()
+        return (time.perf_counter() - start) / self.minibatches
+
+
+def on_gpu(repeats: int, minibatches: int, sampler: bool, say: Callable[[str], None]) -> bool:
+    """Compare the three variants for both networks."""
+    kept = True
+    say(f"\n## On {torch.cuda.get_device_name()}, batch 16, async, {repeats} repeats of {minibatches} minibatches\n")
+    say("| network | bare ms | recorded ms | ratio (90 % interval) | kept, ≤ 1.01 | torch.profiler ms | its ratio |")
+    say("|---|---|---|---|---|---|---|")
+    for name in ("mobilenet_v3", "resnet18"):
+        training = Training(name, minibatches, workers=4)
+        training.block()
+        times: dict[str, list[float]] = {"bare": [], "recorded": [], "profiled": []}
+        for repeat in range(repeats):
+            order = ["bare", "recorded"] + (["profiled"] if repeat < max(3, repeats // 4) else [])
+            random.shuffle(order)
+            for variant in order:
+                times[variant].append(_variant(training, variant, sampler))
+        ratios = [recorded / bare for recorded, bare in zip(times["recorded"], times["bare"], strict=True)]
+        mean, low, high = ratio_interval(ratios)
+        profiled = statistics.median(times["profiled"])
+        bare = statistics.median(times["bare"])
+        kept &= high <= MOST_RATIO
+        say(
+            f"| {name} | {1e3 * bare:.2f} | {1e3 * statistics.median(times['recorded']):.2f} | "
+            f"{mean:.4f} ({low:.4f}–{high:.4f}) | {'yes' if high <= MOST_RATIO else '**no**'} | "
+            f"{1e3 * profiled:.2f} | {profiled / bare:.2f} |"
+        )
+    return kept
+
+
+def _variant(training: Training, variant: str, sampler: bool) -> float:
+    if variant == "bare":
+        return training.block()
+    if variant == "recorded":
+        with recording(sampler) as marks:
+            return training.block(marks)
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profiler:
+        return training.block(each=profiler.step)
+
+
+# ---- main-thread time a minibatch ------------------------------------------------------------------------------------
+
+
+def on_small(repeats: int, minibatches: int, say: Callable[[str], None]) -> bool:
+    """Compare the training thread's CPU time of an empty loop over trivial minibatches."""
+    kept = True
+    say(f"\n## Main-thread time a minibatch, {repeats} pairs of {minibatches} empty minibatches of 16\n")
+    say("| workers | bare µs | recorded µs | difference µs, median (quartiles) | kept, ≤ 25 |")
+    say("|---|---|---|---|---|")
+    for workers in (0, 1, 2):
+        bare, recorded = [], []
+        for _ in range(repeats):
+            for variant in random.sample(("bare", "recorded"), 2):
+                if variant == "bare":
+                    bare.append(_empty_loop(workers, minibatches, None))
+                else:
+                    with recording(sampler=False) as marks:
+                        recorded.append(_empty_loop(workers, minibatches, marks))
+        added = sorted(after - before for after, before in zip(recorded, bare, strict=True))
+        middle = statistics.median(added)
+        kept &= middle <= MOST_US
+        say(
+            f"| {workers} | {statistics.median(bare):.1f} | {statistics.median(recorded):.1f} | {middle:.1f} "
+            f"({added[len(added) // 4]:.1f}–{added[-1 - len(added) // 4]:.1f}) | "
+            f"{'yes' if middle <= MOST_US else '**no**'} |"
+        )
+    return kept
+
+
+def nothing(samples: list[Any]) -> torch.Tensor:
+    """A collate function that makes one small tensor."""
+    return torch.zeros(16)
+
+
+def _empty_loop(workers: int, minibatches: int, marks: Any) -> float:
+    """Return the training thread's CPU time a minibatch, in µs."""
+    loader = DataLoader(Ready(16 * minibatches, 0), batch_size=16, num_workers=workers, collate_fn=nothing)
+    iterator = iter(loader)
+    start = time.thread_time()
+    for _ in iterator:
+        if marks is not None:
+            marks.launched()
+    return 1e6 * (time.thread_time() - start) / minibatches
+
+
+# ---- our CPU seconds -------------------------------------------------------------------------------------------------
+
+
+def on_cpu(epochs: int, say: Callable[[str], None]) -> bool:
+    """Train on the CPU under `edgetrain run`, and set the CPU seconds of the sampler and the stopwatch against all."""
+    with tempfile.TemporaryDirectory(prefix="edgetrain-overhead-") as store:
+        command = ["run", "lenet5", "--scale", "0.25", "--workers", "1", "--epochs", str(epochs), "--compute", "cpu"]
+        before = os.times()
+        done = subprocess.run(
+            [sys.executable, "-m", "edgetrain", *command, "--store", store, "--json"], capture_output=True, text=True
+        )
+        after = os.times()
+        if done.returncode:
+            say(f"\nedgetrain {' '.join(command)} failed: {done.stderr.strip().splitlines()[-1]}")
+            return False
+        document = json.loads(done.stdout)
+    whole_s = after.children_user + after.children_system - before.children_user - before.children_system
+    cost = document["overhead"]
+    minibatches = sum(epoch["minibatches"] for epoch in document["epochs"])
+    loop_s = (cost["main_thread_us_per_minibatch"] or 0.0) * minibatches / 1e6
+    ours_s = (cost["sampler_cpu_s"] or 0.0) + 2 * loop_s
+    share = ours_s / whole_s
+    say(f"\n## Our CPU seconds in `edgetrain {' '.join(command)}`\n")
+    say(
+        f"{whole_s:.1f} CPU seconds in all (set-up included), of which the sampler {cost['sampler_cpu_s']:.2f} s and "
+        f"the stopwatch {loop_s:.3f} s in the loop, taken twice to allow for the worker: {100 * share:.2f} %, "
+        f"{'kept' if share <= MOST_CPU_SHARE else '**not kept**'} (≤ 1 %)."
+    )
+    return share <= MOST_CPU_SHARE
+
+
+def main() -> int:
+    """Run what was asked for and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="few repeats of everything that runs here")
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--minibatches", type=int, default=60)
+    parser.add_argument("--no-sampler", action="store_true", help="the stopwatch alone, without telemetry beside it")
+    parser.add_argument("--markdown", type=Path)
+    arguments = parser.parse_args()
+    gpu = torch.cuda.is_available()
+    everything = not (arguments.gpu or arguments.small or arguments.cpu)
+    if arguments.gpu and not gpu:
+        parser.error("no CUDA device is visible")
+    repeats = 3 if arguments.quick else max(15, arguments.repeats)
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        print(line, flush=True)
+
+    random.seed(0)
+    began = time.monotonic()
+    say("# What recording costs\n")
+    say(f"`{' '.join(['python', *sys.argv])}` on {os.cpu_count()} cores, Linux {platform.release()}, "
+        f"Python {platform.python_version()}, torch {torch.__version__}.")  # fmt: skip
+    kept = []
+    if arguments.gpu or (everything and gpu):
+        kept.append(on_gpu(repeats, 20 if arguments.quick else arguments.minibatches, not arguments.no_sampler, say))
+    if arguments.small or everything:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        kept.append(on_small(repeats, 300 if arguments.quick else 1500, say))
+        torch.set_num_threads(threads)
+    if arguments.cpu or everything:
+        kept.append(on_cpu(1 if arguments.quick else 4, say))
+    say(f"\nTook {time.monotonic() - began:.0f} s.")
+    if arguments.markdown:
+        arguments.markdown.write_text("\n".join(lines) + "\n")
+    return 0 if all(kept) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
