@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgetrain.analysis.cache_curves import cache_curve, lru_hit_share
-from edgetrain.analysis.factors import hidden_media, one, ram_that_pays, scaling, tabulate
+from edgetrain.analysis.factors import conclusions, hidden_media, one, ram_that_pays, scaling, tabulate
 from edgetrain.analysis.variability import variability
 from edgetrain.schema import Run
 
@@ -113,3 +113,21 @@ def test_a_cache_curve_keeps_every_byte_and_the_boundaries():
     assert float(curve.read_bytes_per_s.sum() * 1.0) == pytest.approx(300)
     assert list(curve.cached_share) == [0.0, 1.0]
     assert cache_curve(Run("r", None, {}, {}, {}), epochs) is None
+
+
+def test_conclusions_say_what_the_table_says():
+    media = tabulate(
+        document({"storage": medium, "workers": 2}, epoch(20, stall, 10))
+        for medium, stall in (("hdd", 10), ("sd", 0.2), ("ssd", 0.1))
+    )
+    assert conclusions(media) == ["workers 2: sd is enough, compute hides its fetching"]
+    caches = tabulate(
+        document({"page_cache": size}, epoch(20, 10, 5), epoch(e2e, 3, 5)) for size, e2e in (("1GB", 20), ("2GB", 8))
+    )
+    assert "2GB" in conclusions(caches)[0]
+    sizes = tabulate(
+        document({"dataset_scale": scale, "dataset": str(scale)}, epoch(9, 1, 1), epoch(9 * scale, 1, 1))
+        for scale in (1.0, 4.0)
+    )
+    assert conclusions(sizes) == ["as given: 4x the data takes 4x the time"]
+    assert conclusions(tabulate([document({"workers": 1}, epoch(1, 1, 1))])) == []

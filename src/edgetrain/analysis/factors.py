@@ -174,3 +174,47 @@ def ram_that_pays(rows: Sequence[Row], factor: str = "page_cache", **wanted: Any
         if row.later is not None and row.later.e2e_s <= PAYS_SHARE * least.e2e_s:
             return row.get(factor)
     return None
+
+
+SLOWEST_FIRST = ("hdd", "sd", "emmc", "ssd", "nvme")
+
+
+def conclusions(rows: Sequence[Row]) -> list[str]:
+    """Say what the table says, where it says something: enough of a medium, RAM that pays, growth with the data."""
+    found = []
+    media = [medium for medium in SLOWEST_FIRST if any(row.get("storage") == medium for row in rows)]
+    if len(media) > 1:
+        for others in _others(rows, "storage"):
+            enough = hidden_media(rows, media, **others)
+            where = label(others)
+            if enough is not None:
+                found.append(f"{where}: {enough} is enough, compute hides its fetching")
+            elif all(one(rows, storage=medium, **others) for medium in media):
+                found.append(f"{where}: no medium is fast enough to be hidden by compute")
+    if len({str(row.get("page_cache")) for row in rows if row.get("page_cache") is not None}) > 1:
+        for others in _others(rows, "page_cache"):
+            pays = ram_that_pays(rows, "page_cache", **others)
+            text = (
+                "caching pays at none of the sizes"
+                if pays is None
+                else f"caching begins to pay at a page cache of {pays}"
+            )
+            found.append(f"{label(others)}: {text}")
+    if len({row.get("dataset_scale") for row in rows}) > 1:
+        for others in _others(rows, "dataset_scale"):
+            grown = scaling(rows, **others)
+            if len(grown) > 1:
+                last = grown[-1]
+                found.append(f"{label(others)}: {last.ratio:.3g}x the data takes {last.e2e_ratio:.3g}x the time")
+    return found
+
+
+def _others(rows: Sequence[Row], factor: str) -> list[dict[str, Any]]:
+    """Return the combinations of all other factors, each once."""
+    found: list[dict[str, Any]] = []
+    for row in rows:
+        # A dataset's place goes with its scale: not a factor of its own.
+        others = {name: value for name, value in row.factors.items() if name not in (factor, *UNTOLD)}
+        if factor in row.factors and others not in found:
+            found.append(others)
+    return found

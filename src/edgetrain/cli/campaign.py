@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from edgetrain.analysis import digest
-from edgetrain.analysis.factors import UNTOLD, Row, label, tabulate
+from edgetrain.analysis.factors import UNTOLD, Row, conclusions, label, tabulate
+from edgetrain.analysis.variability import variability
 from edgetrain.cli.options import JsonOption, StoreOption
 from edgetrain.cli.progress import Shown
 from edgetrain.device import open_device
@@ -64,12 +65,19 @@ def campaign(
         _show_plan(under_way, json)
         return
     standing = carry_out(under_way)
-    rows = tabulate(_documents(records, standing))
+    documents = _documents(records, standing)
+    rows = tabulate(documents)
     if json:
         emit({"schema": SCHEMA, "campaign": standing.id, "planned": standing.planned, "done": standing.done,
-              "failed": standing.failed, "rows": [row_document(row) for row in rows]})  # fmt: skip
+              "failed": standing.failed, "rows": [row_document(row) for row in rows], "conclusions": conclusions(rows),
+              "variability": [asdict(one) for one in variability(documents)]})  # fmt: skip
     else:
-        console().print(factor_table(rows))
+        out = console()
+        out.print(factor_table(rows))
+        for line in conclusions(rows):
+            out.print(line, highlight=False)
+        if asked.repeats > 1:
+            out.print(_variability_table(documents))
     if not standing.complete:
         reasons = sorted(set(standing.failed.values()))
         raise EdgetrainError(
@@ -87,7 +95,12 @@ def open_campaign(plan: Plan, records: Store, device: str = "auto", fresh: bool 
 
     tag = fresh_tag(plan, records) if fresh else ""
     needs_modes = "power_mode" in {*plan.factors, *plan.base, *(name for point in plan.points for name in point)}
-    return Campaign(plan, records, run_one, device, tag, _mode_reader(device) if needs_modes else None)
+
+    def energy_of(run: str) -> float | None:
+        spent = [epoch["energy_j"] for epoch in digest(records.open(run)).epochs]
+        return sum(spent) if spent and None not in spent else None
+
+    return Campaign(plan, records, run_one, device, tag, _mode_reader(device) if needs_modes else None, energy_of)
 
 
 def _mode_reader(device: str) -> ReadMode | None:
@@ -182,6 +195,15 @@ def factor_table(rows: list[Row]) -> Any:
             spell_seconds(row.median.compute_s),
             spell_bytes(read),
         )
+    return table
+
+
+def _variability_table(documents: list[dict[str, Any]]) -> Any:
+    table = plain_table("setting", "units", "runs", "epochs", "mean epoch", "varies within", "between units")
+    for one in variability(documents):
+        shares = ["–" if share is None else f"{share:.1%}" for share in (one.within, one.between)]
+        counts = [str(one.units), str(one.runs), str(one.epochs)]
+        table.add_row(label(one.setting), *counts, spell_seconds(one.mean), *shares)
     return table
 
 

@@ -66,6 +66,7 @@ class Campaign:
         device: str | None = None,
         tag: str = "",
         read_mode: ReadMode | None = None,
+        energy_of: Callable[[str], float | None] = lambda run: None,
     ) -> None:
         self.plan = plan
         self.store = store
@@ -74,6 +75,7 @@ class Campaign:
         self.journal = Journal(store.campaigns / self.id / "journal.jsonl")
         self._run = run
         self._device = device
+        self._energy_of = energy_of
         self._memory = _Memory()
 
     def recall(self) -> Standing:
@@ -152,8 +154,13 @@ class Campaign:
             sleep(self.plan.cool_down_s)
 
     def _enter_done(self, key: str, run: str, took_s: float | None) -> None:
-        self.journal.append({"kind": "done", "key": key, "run": run, "took_s": took_s, "at": time.time()})
+        # What it cost is known only to whoever can read records; the next estimate is made from it.
+        energy_j = self._energy_of(run)
+        entry = {"kind": "done", "key": key, "run": run, "took_s": took_s, "energy_j": energy_j, "at": time.time()}
+        self.journal.append(entry)
         self._memory.done[key] = run
+        if energy_j is not None:
+            self._memory.used_j[key] = energy_j
         self._memory.failed.pop(key, None)
         if took_s is not None:
             self._memory.took_s[key] = took_s
