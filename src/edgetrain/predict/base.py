@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -49,6 +50,20 @@ class ModeTable:
     def mode(self, row: int) -> PowerMode:
         """Return one row as a power mode."""
         return PowerMode(int(self.cores[row]), int(self.cpu_hz[row]), int(self.gpu_hz[row]), int(self.emc_hz[row]))
+
+
+def bare(table: ModeTable) -> ModeTable:
+    """Return the modes without what was measured in them."""
+    return ModeTable(table.cores, table.cpu_hz, table.gpu_hz, table.emc_hz, table.batch_size)
+
+
+def join(tables: Sequence[ModeTable]) -> ModeTable:
+    """Return tables one below the other; a column that one of them lacks is lost."""
+    columns: dict[str, Any] = {}
+    for slot in ModeTable.__slots__:
+        parts = [getattr(table, slot) for table in tables]
+        columns[slot] = None if any(part is None for part in parts) else np.concatenate(parts)
+    return ModeTable(**columns)
 
 
 @dataclass(frozen=True, slots=True)

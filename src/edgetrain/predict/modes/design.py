@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgetrain.errors import UsageError
-from edgetrain.predict.base import Array, ModeTable
+from edgetrain.predict.base import Array, ModeTable, bare, join
 from edgetrain.predict.modes import noise as scatter
 from edgetrain.predict.modes.ensemble import draw
 from edgetrain.predict.modes.fit import fit_modes
@@ -63,9 +63,12 @@ def plan_modes(
     if len(pool) > _POOL:
         pool = np.union1d(rng.choice(pool, _POOL, replace=False), [_top(candidates)])
     pick = rng.choice(len(board), min(_TARGETS, len(board)), replace=False)
-    f_pool = Features.of(candidates.take(pool), reference)
-    f_board = Features.of(board.take(pick), reference)
     fresh = profiled is None or profiled.time_s is None or len(profiled) < 2
+    weighed = bare(candidates.take(pool))
+    if fresh and profiled is not None and len(profiled):
+        weighed = join([weighed, bare(profiled)])  # too few to fit: at least they need not be asked again
+    f_pool = Features.of(weighed, reference)
+    f_board = Features.of(board.take(pick), reference)
     if fresh:
         members, theta = _networks(prior, rng)
     else:
@@ -73,7 +76,7 @@ def plan_modes(
         fitted = fit_modes(profiled, prior, seed, board=ModeTable(*_tops(reference)), members=80)
         members, theta = fitted.members, fitted.time
     share = scatter.shares(theta, f_pool)
-    risk = (scatter.risk_factor(share, f_pool), np.ones(len(pool)))  # it is the times that are wrong there
+    risk = (scatter.risk_factor(share, f_pool), np.ones(len(f_pool)))  # it is the times that are wrong there
     pooled, aimed = members(f_pool), members(f_board)
     left = []
     for i, (base, factor) in enumerate(zip(prior.scatter(), (scatter.time_factor, scatter.power_factor), strict=True)):
@@ -82,13 +85,17 @@ def plan_modes(
         if not fresh:
             assert profiled is not None
             left[-1].note_neighbours(Features.of(profiled, reference).matrix(), at_pool)
+    known = list(range(len(pool), len(f_pool)))
+    for row in known:
+        for u in left:
+            u.see(row)
     taken: list[int] = []
     sds: tuple[list[float], list[float]] = ([], [])
     for step in range(count):
         gain = np.asarray(sum(u.gain() / u.start for u in left))
-        gain[taken] = -1.0
+        gain[known + taken] = -1.0
         best = int(np.argmax(gain))
-        if step == 0 and fresh:
+        if step == 0 and fresh and not known:
             best = int(np.flatnonzero(pool == _top(candidates))[0])
         taken.append(best)
         for u, sd in zip(left, sds, strict=True):
@@ -161,5 +168,5 @@ class _Uncertainty:
         self.noise = self.noise * (1.0 + near**8)
 
     def typical_sd(self) -> float:
-        """Return what is left open at a typical mode, with the scatter of one measurement."""
-        return float(np.sqrt(np.median(np.maximum(self.variance, 0.0)) + np.median(self.noise) ** 2))
+        """Return what is left open at a mode, on average, with the scatter of one measurement."""
+        return float(np.mean(np.sqrt(np.maximum(self.variance, 0.0) + np.median(self.noise) ** 2)))

@@ -20,6 +20,7 @@ from edgetrain.predict.base import Array
 from edgetrain.predict.modes.physics import POWER_NAMES, POWER_TERMS, TIME_NAMES, TIME_TERMS
 
 FORMAT = "edgetrain-prior-1"
+_ALIASES = {"mobilenet": "mobnet", "mobilenet_v3": "mobnet", "mobilenetv3": "mobnet", "resnet18": "resnet"}
 SHIPPED = Path(__file__).parent.parent / "priors"
 
 # A wide guess for any network on any board: logs of the share each term would have alone at the top mode,
@@ -108,6 +109,7 @@ class Prior:
 
     name: str
     entries: tuple[Entry, ...]
+    provenance: str = ""
 
     @property
     def held(self) -> list[str]:
@@ -207,6 +209,11 @@ def _population(
 GENERIC = Prior("none", ())
 
 
+def shipped() -> list[str]:
+    """Return the names of the priors that ship."""
+    return sorted(path.stem for path in SHIPPED.glob("*.json"))
+
+
 def load_prior(name: str = "orin", without: Iterable[str] = ()) -> Prior:
     """Load a prior: `none`, one that ships (`orin`), or a file."""
     if name == "none":
@@ -217,8 +224,8 @@ def load_prior(name: str = "orin", without: Iterable[str] = ()) -> Prior:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        known = ", ".join(sorted(p.stem for p in SHIPPED.glob("*.json")))
-        raise UsageError(f"cannot read the prior {name!r}: {error}; shipped are: none, {known}") from error
+        known = ", ".join(["none", *shipped()])
+        raise UsageError(f"cannot read the prior {name!r}: {error}; shipped are: {known}") from error
     if document.get("schema") != FORMAT:
         raise UsageError(f"{path} says schema {document.get('schema')!r}; this version reads {FORMAT}")
     try:
@@ -236,10 +243,10 @@ def load_prior(name: str = "orin", without: Iterable[str] = ()) -> Prior:
         )
     except (KeyError, TypeError) as error:
         raise UsageError(f"{path} is no complete prior: {error}") from error
-    return Prior(str(document.get("name", path.stem)), entries).without(without)
+    return Prior(str(document.get("name", path.stem)), entries, str(document.get("provenance", ""))).without(without)
 
 
-def dump_prior(prior: Prior, provenance: str) -> str:
+def dump_prior(prior: Prior) -> str:
     """Return the prior as versioned text."""
     entries = []
     for entry in prior.entries:
@@ -248,5 +255,5 @@ def dump_prior(prior: Prior, provenance: str) -> str:
             for field in (key, f"{key}_spread"):
                 fields[field] = {n: round(v, 4) for n, v in zip(names, fields[field], strict=True)}
         entries.append(fields)
-    document = {"schema": FORMAT, "name": prior.name, "provenance": provenance, "entries": entries}
+    document = {"schema": FORMAT, "name": prior.name, "provenance": prior.provenance, "entries": entries}
     return json.dumps(document, indent=1) + "\n"
