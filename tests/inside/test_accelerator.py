@@ -1,0 +1,162 @@
+"""Instants on the accelerator are placed on the host's clock, in order, without waiting for it."""
+
+from __future__ import annotations
+
+import struct
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from edgetrain.inside import accelerator, session
+from tests.inside import records
+
+
+class Device:
+    """An accelerator on paper: work queues up, its clock starts elsewhere and drifts, its events are float32 ms."""
+
+    def __init__(self, drift: float = 0.0) -> None:
+        self.free_s = 0.0
+        self.drift = drift
+        self.waits = 0
+        self.capturing = False
+        self.cuda = SimpleNamespace(
+            Event=lambda enable_timing: Event(self),
+            is_current_stream_capturing=lambda: self.capturing,
+            synchronize=self.synchronize,
+            max_memory_reserved=lambda: 123,
+        )
+
+    def launch(self, seconds: float) -> float:
+        """Queue work; return when it will be done, in seconds on the host's clock."""
+        self.free_s = max(self.free_s, time.monotonic()) + seconds
+        return self.free_s
+
+    def synchronize(self) -> None:
+        self.waits += 1
+        time.sleep(max(0.0, self.free_s - time.monotonic()))
+
+
+class Event:
+    """Finishes when all work queued before it has."""
+
+    def __init__(self, device: Device) -> None:
+        self.device, self.at_s = device, 0.0
+
+    def record(self) -> None:
+        self.at_s = max(self.device.free_s, time.monotonic())
+
+    def query(self) -> bool:
+        return time.monotonic() >= self.at_s
+
+    def synchronize(self) -> None:
+        time.sleep(max(0.0, self.at_s - time.monotonic()))
+
+    def elapsed_time(self, later: Event) -> float:
+        exact = (later.at_s - self.at_s) * 1e3 * (1 + self.device.drift)
+        return float(struct.unpack("f", struct.pack("f", exact))[0])
+
+
+def cuda_on(device: Device) -> tuple[accelerator.Cuda, list[list[Any]], list[str]]:
+    emitted: list[list[Any]] = []
+    problems: list[str] = []
+    return accelerator.Cuda(device, emitted.append, problems.append), emitted, problems
+
+
+@pytest.mark.parametrize("drift", [0.0, 4e-4, -4e-4])
+def test_instants_are_right_to_a_fraction_of_a_step_and_nothing_waits_in_the_loop(drift: float) -> None:
+    device = Device(drift)
+    cuda, emitted, problems = cuda_on(device)
+    cuda.anchor()
+    waits = device.waits
+    true_us = []
+    for _ in range(60):
+        row: list[Any] = [None]
+        time.sleep(0.001)  # the host runs ahead of a device that takes longer
+        true_us.append(device.launch(0.003) * 1e6)
+        cuda.remark(row, 0)
+        cuda.close(row)
+        cuda.settle()
+    assert device.waits == waits
+    assert len(emitted) < 60
+    cuda.drain()
+    placed = np.array([row[0] for row in emitted])
+    assert len(placed) == 60 and problems == []
+    assert np.all(np.diff(placed) >= 0)
+    assert np.max(np.abs(placed - true_us)) < 500
+
+
+def test_a_mark_set_again_moves_and_rows_leave_in_order() -> None:
+    device = Device()
+    cuda, emitted, _ = cuda_on(device)
+    first: list[Any] = [None, "first"]
+    cuda.mark(first, 0)
+    early_us = time.monotonic() * 1e6
+    late_us = device.launch(0.005) * 1e6
+    cuda.remark(first, 0)
+    cuda.close(first)
+    second: list[Any] = [None, "second"]
+    cuda.close(second)
+    cuda.drain()
+    assert [row[1] for row in emitted] == ["first", "second"]
+    assert abs(first[0] - late_us) < 500 < late_us - early_us
+    assert second[0] is None
+
+
+def test_a_graph_being_captured_is_left_alone() -> None:
+    device = Device()
+    cuda, emitted, _ = cuda_on(device)
+    device.capturing = True
+    row: list[Any] = [None]
+    cuda.mark(row, 0)
+    cuda.close(row)
+    assert emitted == [[None]] and device.waits == 0
+
+
+def test_a_device_that_cannot_be_anchored_is_a_problem_on_record_not_an_end() -> None:
+    device = Device()
+
+    def broken() -> None:
+        raise RuntimeError("device-side assert triggered")
+
+    device.cuda.synchronize = broken
+    cuda, emitted, problems = cuda_on(device)
+    row: list[Any] = [None]
+    cuda.mark(row, 0)
+    cuda.close(row)
+    assert emitted == [[None]]
+    assert problems and "device-side assert" in problems[0]
+
+
+@pytest.mark.gpu()
+@pytest.mark.parametrize("timing", ["async", "sync"])
+def test_on_a_gpu_steps_are_done_in_order_after_they_were_launched(timing: str, tmp_path: Path) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device is visible")
+    big = torch.randn(4096, 4096, device="cuda")
+    loader = torch.utils.data.DataLoader(torch.arange(64), batch_size=2, num_workers=1, pin_memory=True)
+    recording = session.begin(tmp_path, timing)
+    for epoch in range(2):
+        recording.epoch(epoch)
+        for batch in loader:
+            recording.copying()
+            batch.cuda(non_blocking=True)
+            recording.copied()
+            for _ in range(4):
+                big @ big
+            recording.launched()
+    recording.end()
+    rows = records.columns(tmp_path, "minibatches")
+    facts = records.facts(tmp_path)
+    assert facts["problems"] == [] and facts["gpu"]
+    assert len(rows["batch"]) == 64
+    for earlier, later in (("ready_us", "copying_us"), ("copying_us", "copied_us"), ("copied_us", "done_us")):
+        assert np.all(rows[earlier] <= rows[later] + 50)
+    assert np.all(rows["launched_us"] <= rows["done_us"])
+    assert np.all(np.diff(rows["done_us"]) >= 0)
+    if timing == "async":
+        assert all(anchor["pm_us"] < 200 for anchor in facts["anchors"])
