@@ -184,6 +184,10 @@ class Control:
     def apply(self, setting: Setting) -> dict[str, str]:
         """Bring the board into a setting and read every value back. Only inside `hold`, `session` or `set`."""
         if setting.stock is not None:
+            entry = self._own_entry()
+            if entry is not None and not entry.extra.get("stock"):
+                # Noted before nvpmodel runs: killed half-way, its status may not say what it has already written.
+                self._journal.write(replace(entry, extra={**entry.extra, "stock": True}))
             self._board.switch_stock(setting.stock)
         wanted = self._board.desired(setting)
         write_all(self._board, wanted)
@@ -240,11 +244,14 @@ class Control:
         if entry.phase != "restoring":
             self._journal.write(replace(entry, phase="restoring"))
         left: list[str] = []
-        if entry.nvpmodel is not None and (rebooted or self._board.active_stock() != entry.nvpmodel):
+        touched = rebooted or entry.extra.get("stock") or self._board.active_stock() != entry.nvpmodel
+        if entry.nvpmodel is not None and touched:
             try:
                 self._board.switch_stock(entry.nvpmodel)
             except ControlRefused as refusal:
-                left.append(str(refusal))
+                # Where the mode is in force all the same, the values below decide.
+                if self._board.active_stock() != entry.nvpmodel:
+                    left.append(str(refusal))
         if rebooted:
             # Clocks do not outlive a reboot; the values in the journal belong to the boot before.
             return Restored(entry.asked, 0, entry.nvpmodel, tuple(left))

@@ -344,3 +344,29 @@ def test_held_clocks_are_freed_before_nvpmodel_is_asked(tmp_path: Path) -> None:
         control.apply(Setting(stock=2))
         assert device.active_stock() == 2 and device.current_mode().cpu_hz == 1_190_400_000
     assert device.state() == before and device.active_stock() == 0
+
+
+def test_a_stock_mode_that_is_held_keeps_its_own_cores(tmp_path: Path) -> None:
+    device = boards.open_fixture("tx2-jp4", tmp_path)
+    before = device.state()
+    control = control_of(device)
+    with control.hold(Setting(stock=1)):  # MAXQ: the four A57, of which core 0 is one
+        on = [core for core in range(1, 6) if device.state()[f"/sys/devices/system/cpu/cpu{core}/online"] == "1"]
+        assert on == [3, 4, 5]
+        assert device.current_mode().cpu_hz == 1_113_600_000
+    with control.hold(Setting(stock=4)):
+        assert [core for core in range(1, 6) if device.state()[f"/sys/devices/system/cpu/cpu{core}/online"] == "1"] == [
+            1
+        ]
+    assert device.state() == before and device.active_stock() == 0
+
+
+def test_an_nvpmodel_cut_off_half_way_is_run_again(tmp_path: Path) -> None:
+    device = boards.open_fixture("xavier-nx-jp5", tmp_path)
+    before = device.state()
+    control = control_of(device)
+    with control.session():
+        control.apply(Setting(stock=3))
+        # As if it had been killed before it wrote its status, with a value of its own already changed.
+        (tmp_path / "var/lib/nvpmodel/status").write_text("pmode:0002\n")
+    assert device.state() == before and device.active_stock() == 2

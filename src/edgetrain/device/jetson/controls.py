@@ -71,14 +71,19 @@ class JetsonControls:
     def _held(self, caps: nvpmodel.Caps) -> PowerMode:
         """Return the mode that a stock mode's caps come to: the kernel rounds a cap down to its table."""
         clocks = self.clocks
-        tops = []
-        for cluster in clocks.clusters:
-            if set(cluster.cores) & set(caps.cores) and cluster.table_hz:
-                given = [hertz for core, hertz in caps.cpu_hz.items() if core in cluster.cores]
-                tops.append(_below(min(given, default=None), cluster.table_hz))
         gpu = _below(caps.gpu_hz, clocks.gpu_table_hz) if clocks.gpu_table_hz else None
         emc = _below(caps.emc_hz, clocks.emc.table_hz) if clocks.emc.table_hz else None
-        return PowerMode(len(caps.cores), max(tops, default=0), gpu, emc, caps.name)
+        return PowerMode(len(caps.cores), max(self._core_clocks(caps).values(), default=0), gpu, emc, caps.name)
+
+    def _core_clocks(self, caps: nvpmodel.Caps) -> dict[int, int]:
+        """Return the clock of every core that a stock mode leaves on, cluster by cluster."""
+        found = {}
+        for core in caps.cores:
+            cluster = self.clocks.cluster_of(core)
+            given = [hertz for first, hertz in caps.cpu_hz.items() if first in cluster.cores]
+            if cluster.table_hz:
+                found[core] = _below(min(given, default=None), cluster.table_hz)
+        return found
 
     def control(self) -> Control | None:
         """Return the journaled control, or None where nothing can be set."""
@@ -118,22 +123,26 @@ class JetsonControls:
                 f"power monitors average {', '.join(map(str, SAMPLES))} conversions, not {setting.samples}"
             )
         depths = {} if setting.samples is None else dict.fromkeys(self.sample_files(), str(setting.samples))
-        now = self.state()
         mode = setting.mode
+        cluster_hz: dict[int, int] | None = None
         if mode is None and setting.stock is not None:
             known = {each.id: each.mode for each in space.stock}
-            if setting.stock not in known:
+            config = nvpmodel.read_config(self.tree)
+            if setting.stock not in known or config is None:
                 names = ", ".join(f"{each.id} {each.name}" for each in space.stock) or "none"
                 raise UsageError(f"this board has no stock mode {setting.stock}; it has {names}")
             mode = known[setting.stock]
-            if setting.dvfs:
-                # nvpmodel sets the caps itself; only what it leaves alone is ours.
-                caps = desired(self.tree, self.clocks, mode, True, idle, now)
-                return {**{name: value for name, value in caps.items() if name in self.clocks.idle_states}, **depths}
+            written = config.mode(str(setting.stock))
+            if written is not None:
+                cluster_hz = self._core_clocks(nvpmodel.caps(config, written, self.clocks.present))
         if mode is None:
             mode = self.current_mode()
         space.check(mode)
-        return {**desired(self.tree, self.clocks, mode, setting.dvfs, idle, now), **depths}
+        wanted = desired(self.tree, self.clocks, mode, setting.dvfs, idle, self.state(), cluster_hz)
+        if setting.stock is not None and setting.dvfs:
+            # nvpmodel sets the caps itself; only what it leaves alone is ours.
+            wanted = {name: value for name, value in wanted.items() if name in self.clocks.idle_states}
+        return {**wanted, **depths}
 
     def current_mode(self) -> PowerMode:
         """Return the mode that the caps now in force come to."""

@@ -8,7 +8,7 @@ wants it the other way round, control tries that too. The memory cap is set befo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from edgetrain.device.jetson.clocks import CPU, Clocks, policy_folder
 from edgetrain.device.tree import Tree
@@ -52,16 +52,25 @@ def _take(tree: Tree, state: dict[str, str], name: str) -> None:
 
 
 def desired(
-    tree: Tree, clocks: Clocks, mode: PowerMode, dvfs: bool, idle_states: bool, now: State | None = None
+    tree: Tree,
+    clocks: Clocks,
+    mode: PowerMode,
+    dvfs: bool,
+    idle_states: bool,
+    now: State,
+    cluster_hz: Mapping[int, int] | None = None,
 ) -> dict[str, str]:
     """Return what the board's files hold in a power mode.
+
+    `cluster_hz` gives the clock of each core that is to be on, where a stock mode chooses other cores than the lowest
+    or caps its clusters apart; else the lowest cores run at the mode's clock.
 
     `dvfs` off holds every clock at the mode's value (minimum = maximum, memory locked), as `jetson_clocks` does;
     on, the mode's values are ceilings and the governors move below them.
     """
-    now = read_state(tree, clocks) if now is None else now
     wanted: dict[str, str] = {}
-    on = _cores(clocks, mode.cores)
+    # The lowest cores stay: core 0 cannot go, and filling a cluster before the next one is what nvpmodel does.
+    on = cluster_hz or dict.fromkeys(clocks.present[: mode.cores], mode.cpu_hz)
     for core in clocks.present:
         name = f"{CPU}/cpu{core}/online"
         if core and (name in now or tree.exists(name)):
@@ -69,9 +78,9 @@ def desired(
     for core in sorted(on):
         folder = policy_folder(tree, clocks, core)
         table = clocks.cluster_of(core).table_hz
-        lowest = min(table, default=mode.cpu_hz)
-        wanted[f"{folder}/scaling_max_freq"] = str(mode.cpu_hz // HZ_PER_KHZ)
-        wanted[f"{folder}/scaling_min_freq"] = str((lowest if dvfs else mode.cpu_hz) // HZ_PER_KHZ)
+        lowest = min(table, default=on[core])
+        wanted[f"{folder}/scaling_max_freq"] = str(on[core] // HZ_PER_KHZ)
+        wanted[f"{folder}/scaling_min_freq"] = str((lowest if dvfs else on[core]) // HZ_PER_KHZ)
     if clocks.gpu and mode.gpu_hz is not None:
         lowest = min(clocks.gpu_table_hz, default=mode.gpu_hz)
         wanted[f"{clocks.gpu}/max_freq"] = str(mode.gpu_hz)
@@ -95,11 +104,6 @@ def desired(
         if any(f"/cpu{core}/" in name for core in on):
             wanted[name] = "0" if idle_states else "1"
     return wanted
-
-
-def _cores(clocks: Clocks, count: int) -> set[int]:
-    # The lowest cores stay: core 0 cannot go, and filling a cluster before the next one is what nvpmodel does.
-    return set(clocks.present[:count])
 
 
 def freed(clocks: Clocks, now: State) -> dict[str, str]:

@@ -49,7 +49,21 @@ def build(shape: Shape, root: Path, final: Path | None = None) -> Path:
     if shape.programs:
         _programs(root, final or root)
     put(root, SHAPE, shape.text())
+    _start(shape, root)
     return root
+
+
+def _start(shape: Shape, root: Path) -> None:
+    """Put the stock mode in force that the board booted with."""
+    from edgetrain.device.jetson.nvpmodel import parse
+    from edgetrain.device.simulated.kernel import Kernel
+    from edgetrain.device.simulated.programs import put_mode
+
+    if shape.active is not None and shape.stock and not shape.offline:
+        config = parse(nvpmodel_text(shape))
+        mode = config.mode(str(shape.active))
+        if mode is not None:
+            put_mode(Kernel(root, shape), config, mode)
 
 
 def put(root: Path, name: str, text: str) -> None:

@@ -54,13 +54,15 @@ def nvpmodel(root: str, arguments: Sequence[str]) -> int:
             print("NVPM ERROR: User did not confirm, mode not changed")
             return 255
         (Path(root) / ".sim/rebooted").write_text("somebody answered YES\n")
-    put_mode(kernel, parsed, mode)
+    for warning in put_mode(kernel, parsed, mode):
+        print(warning)
     kernel.put("var/lib/nvpmodel/status", f"pmode:{mode.id:04d}")
     return 0
 
 
-def put_mode(kernel: Kernel, parsed: config.Config, mode: config.StockMode) -> None:
-    """Write what a stock mode says, cores first so that their clocks can be reached."""
+def put_mode(kernel: Kernel, parsed: config.Config, mode: config.StockMode) -> list[str]:
+    """Write what a stock mode says, cores first so that their clocks can be reached; return what was refused."""
+    warnings = []
     rows = sorted(
         mode.settings, key=lambda row: (not row[1].startswith("CORE_") or row[2] != "1", row[1].startswith("MAX"))
     )
@@ -80,7 +82,8 @@ def put_mode(kernel: Kernel, parsed: config.Config, mode: config.StockMode) -> N
         try:
             kernel.write(target, str(max(number, 0)))
         except OSError as error:
-            print(f"NVPM WARN: {target}: {error.strerror}")
+            warnings.append(f"NVPM WARN: {target}: {error.strerror}")
+    return warnings
 
 
 def jetson_clocks(root: str, arguments: Sequence[str]) -> int:
