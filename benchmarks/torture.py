@@ -20,13 +20,14 @@ RESULT = ROOT / "docs" / "results" / "torture.md"
 
 def areas() -> dict[str, tuple[object, int]]:
     """Return every torture by name, with its full count."""
-    from tests.torture import importers, kills, modes, nvpmodel, record, telemetry
+    from tests.torture import choosing, importers, kills, modes, nvpmodel, record, telemetry
 
     found: dict[str, tuple[object, int]] = {"record": (record.run, record.FULL), "kills": (kills.run, kills.FULL)}
     found["importers"] = (importers.run, importers.FULL)
     found["telemetry"] = (telemetry.run, telemetry.FULL)
     found["modes"] = (modes.run, modes.FULL)
     found["nvpmodel"] = (nvpmodel.run, nvpmodel.FULL)
+    found["choosing"] = (choosing.run, choosing.FULL)
     return found
 
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -90,6 +91,13 @@ def test_impossible_evaluations_are_refused(changed):
     arguments = {"profile": 6, "seeds": 1, "lo_w": 7.0, "hi_w": 9.0, "confirm": 0} | changed
     with pytest.raises(UsageError):
         evaluate_budgets(make_board(), prior=None, **arguments)
+
+
+def test_a_table_of_several_batch_sizes_is_refused():
+    board = make_board()
+    mixed = replace(board, batch_size=np.where(board.cores > 2, 16.0, 4.0))
+    with pytest.raises(UsageError, match="batch_size"):
+        evaluate_budgets(mixed, 6, 1, 7, 9, prior=None)
 
 
 def test_limits_beyond_the_table_are_refused_when_none_can_be_averaged():

@@ -89,6 +89,8 @@ def evaluate_budgets(
 ) -> dict[str, Any]:
     """Answer every limit from `lo_w` to `hi_w` in steps of 1 W and sum up penalties and broken limits."""
     limits = _limits(lo_w, hi_w)
+    if table.batch_size is not None and len(np.unique(table.batch_size)) > 1:
+        raise UsageError("limits are about one training: keep one batch_size in the table, there are several")
     if confirm < 0:
         raise UsageError(f"--confirm must be 0 or more, not {confirm}")
     if not 2 <= profile <= len(table):

@@ -93,7 +93,8 @@ def _settle(candidates: Candidates, goal: Goal, factor: float) -> tuple[Choice, 
     if bool((outlook.feasible & outlook.measured).any()):
         return choose(candidates, goal, factor, measured_only=True), True
     strict = replace(goal, confidence=max(goal.confidence, UNCONFIRMED_CONFIDENCE))
-    return choose(candidates, strict, factor), False
+    # Without the factor's discount: this is the one answer nobody has looked at.
+    return choose(candidates, strict, max(factor, 1.0)), False
 
 
 def next_to_confirm(
@@ -128,13 +129,9 @@ def _fallback_log_cost(outlook: Outlook, goal: Goal) -> float:
     if bool(safe.any()):
         return float(np.log(cost[safe].min()))
     likely = outlook.allowed & (outlook.all_hold() > 0.2)
-    reference = (
-        cost[likely].min()
-        if bool(likely.any())
-        else cost[outlook.allowed].max()
-        if outlook.allowed.any()
-        else cost.max()
-    )
+    if not bool(likely.any()):
+        likely = outlook.allowed if bool(outlook.allowed.any()) else np.ones(len(cost), dtype=bool)
+    reference = cost[likely].min()
     return float(np.log(NO_ANSWER_COST * reference))
 
 
