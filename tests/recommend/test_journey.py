@@ -57,6 +57,8 @@ def test_runs_become_a_choice_that_is_confirmed_set_and_undone(board, capsys):
     after = open_device(board).current_mode()
     assert (after.cores, after.gpu_hz) == (12, 1_300_500_000)
     capsys.readouterr()
+    cool = answer(capsys, *asked, "--peak", "--max-temp-c", 20)
+    assert any("too hot" in note for note in cool["notes"]) and any("1 s peaks" in note for note in cool["notes"])
     stalls = answer(capsys, "sensitivity", "modes")
     quantities = {each["quantity"] for each in stalls["elasticities"]}
     assert {"fetch stall", "compute"} <= quantities and stalls["origin"] == "simulated"

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from edgetrain.recommend.records import measurements_from, power_mode_of, stalls_from
+from edgetrain.recommend.records import measurements_from, peak_1s_w, power_mode_of, stalls_from
 from edgetrain.schema import Origin, PowerMode
 
 MODE = PowerMode(8, 1_728_000_000, 612_750_000, 3_199_000_000)
@@ -48,3 +48,11 @@ def test_stalls_are_those_of_warm_epochs_in_the_order_of_the_measurements():
     assert columns["fetch_stall_s"][0] == pytest.approx(0.1) and columns["compute_s"][0] == pytest.approx(0.2)
     assert np.isnan(columns["fetch_stall_s"][1])
     assert [m.mode for m in measurements_from(documents)] == [MODE, other]
+
+
+def test_the_peak_is_the_largest_mean_over_one_second():
+    at = np.arange(0, 10.01, 0.1)
+    power = np.where((at >= 4) & (at < 4.5), 30.0, 10.0)
+    assert peak_1s_w(at, power, 0, 10) == pytest.approx(20.0, abs=1.1)
+    assert peak_1s_w(at, np.full_like(at, 10.0), 0, 10) == pytest.approx(10.0)
+    assert peak_1s_w(at, power, 0, 0.5) is None

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from edgetrain.analysis import digest
 from edgetrain.device import catalog, open_device
 from edgetrain.errors import StoreError, UsageError
 from edgetrain.predict import ModeTable, read_table
 from edgetrain.predict.base import Predictions
 from edgetrain.recommend.budgets import TableMeasure
-from edgetrain.recommend.records import measurements_from, stalls_from
+from edgetrain.recommend.records import measurements_from, stalls_from, survey
 from edgetrain.schema import Measure, ModeMeasurement, Origin, PowerMode
 from edgetrain.store import Store
 from edgetrain.store.campaigns import read_table as read_campaign
@@ -55,7 +54,7 @@ def read_profiled(name: str, store: Path | None) -> Profiled:
     records = Store(store)
     runs = [row["run"] for row in records.list() if row.get("campaign") == name]
     if runs:
-        documents = [digest(records.open(run)).document() for run in runs]
+        documents = [survey(records.open(run)) for run in runs]
         found = measurements_from(documents)
         if not found:
             raise UsageError(f"none of the {len(runs)} runs of campaign {name} has a power mode, a time and a power")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgetrain.analysis import digest
 from edgetrain.device import open_device
 from edgetrain.errors import DeviceError, UsageError, WorkloadError
-from edgetrain.recommend.records import measurements_from
+from edgetrain.recommend.records import measurements_from, survey
 from edgetrain.runner import execute
 from edgetrain.runner.simulated import SimulatedMeasure
 from edgetrain.schema import Experiment, Loading, Measure, ModeMeasurement, PowerMode, Workload
@@ -35,7 +34,7 @@ def board_measure(spec: str, network: str, store: Path | None = None) -> Measure
             run = execute(experiment, spec, records)
         except WorkloadError as error:
             raise DeviceError(f"could not measure {mode}: {error}") from error
-        found = measurements_from([digest(records.open(run)).document()])
+        found = measurements_from([survey(records.open(run))])
         if not found:
             raise DeviceError(f"the run {run} has no power reading or no mode, so no limit can be held against it")
         return found[0]

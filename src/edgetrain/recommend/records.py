@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from edgetrain.analysis import digest
+from edgetrain.analysis.energy import find_power
 from edgetrain.predict.base import Array
-from edgetrain.schema import ModeMeasurement, Origin, PowerMode, weakest
-from edgetrain.units import HZ_PER_MHZ
+from edgetrain.schema import ModeMeasurement, Origin, PowerMode, Run, weakest
+from edgetrain.units import HZ_PER_MHZ, US_PER_S
 
 _SPELLED = re.compile(r"(\d+) cores at ([\d.]+) MHz(?:, GPU ([\d.]+|–) MHz)?(?:, memory ([\d.]+|–) MHz)?")
 
@@ -37,6 +39,32 @@ def _mode(said: Any) -> PowerMode | None:
         return None
     hertz = [None if text in (None, "–") else round(float(text) * HZ_PER_MHZ) for text in match.groups()[1:]]
     return PowerMode(int(match[1]), hertz[0] or 0, hertz[1], hertz[2])
+
+
+def survey(run: Run) -> dict[str, Any]:
+    """Return a run's digest with what choosing needs besides: the largest 1 s peak of power and the hottest reading."""
+    document = digest(run).document()
+    epochs = document["epochs"]
+    power, _ = find_power(run)
+    if power is not None and epochs and (document.get("power_w") or {}).get("median") is not None:
+        window = epochs[0]["begin_us"] / US_PER_S, epochs[-1]["end_us"] / US_PER_S
+        document["power_w"] = {**document["power_w"], "peak_1s": peak_1s_w(power.at_s, power.power_w, *window)}
+    thermal = run.samples.get("thermal") or {}
+    hottest = [float(np.nanmax(column)) for name, column in thermal.items() if name.endswith("temp_c") and len(column)]
+    document["temp_c"] = max((each for each in hottest if np.isfinite(each)), default=None)
+    return document
+
+
+def peak_1s_w(at_s: Array, power_w: Array, start_s: float, stop_s: float) -> float | None:
+    """Return the largest mean power over one second between two instants; None where the window is shorter."""
+    inside = (at_s >= start_s) & (at_s <= stop_s)
+    at, watts = at_s[inside], power_w[inside]
+    if len(at) < 2 or at[-1] - at[0] < 1.0:
+        return None
+    joules = np.concatenate([[0.0], np.cumsum((watts[1:] + watts[:-1]) / 2 * np.diff(at))])
+    begin = at[at <= at[-1] - 1.0]
+    means = np.interp(begin + 1.0, at, joules) - np.interp(begin, at, joules)
+    return float(means.max())
 
 
 def measurements_from(documents: Iterable[Mapping[str, Any]]) -> list[ModeMeasurement]:
