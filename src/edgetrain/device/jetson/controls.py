@@ -6,7 +6,7 @@ import functools
 
 from edgetrain.device.control import Control, Setting
 from edgetrain.device.jetson import nvpmodel, stock
-from edgetrain.device.jetson.clocks import BPMP_EMC, Clocks, find_clocks
+from edgetrain.device.jetson.clocks import BPMP_EMC, Clocks, find_clocks, policy_folder
 from edgetrain.device.jetson.identity import Identity
 from edgetrain.device.jetson.rails import SAMPLES, Rails, find_rails
 from edgetrain.device.jetson.state import desired, freed, read_state, writes
@@ -15,6 +15,7 @@ from edgetrain.device.tree import Tree
 from edgetrain.device.writes import State, Write, write_all
 from edgetrain.errors import DeviceError, UsageError
 from edgetrain.schema import PowerMode
+from edgetrain.units import HZ_PER_KHZ
 
 
 class JetsonControls:
@@ -150,7 +151,9 @@ class JetsonControls:
         online = [
             core for core in clocks.present if not core or now.get(f"/sys/devices/system/cpu/cpu{core}/online") != "0"
         ]
-        tops = [int(value) * 1000 for name, value in now.items() if name.endswith("/scaling_max_freq")]
+        # Only of cores that are on: some kernels go on showing the folder of a cluster that is off.
+        files = [f"{policy_folder(self.tree, clocks, core)}/scaling_max_freq" for core in online]
+        tops = [int(now[file]) * HZ_PER_KHZ for file in files if file in now]
         gpu = now.get(f"{clocks.gpu}/max_freq")
         cap = int(now.get(clocks.emc.set or "", "0") or 0) or int(now.get(clocks.emc.cap or "", "0") or 0) or None
         if clocks.emc.max in now:
