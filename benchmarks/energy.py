@@ -63,11 +63,10 @@ def against_counter(run: Run) -> tuple[list[str], bool]:
     start_us, stop_us = window_us(run)
     counted = energy(power, start_us, stop_us)
     lines, good = [], True
-    samples = run.samples["gpu"]
-    for column in ("gpu_power_w", "gpu_power_average_w"):
-        if column not in samples:
+    for stream, column in (("gpu_power", "gpu_power_w"), ("gpu", "gpu_power_average_w")):
+        if column not in run.samples.get(stream, {}):
             continue
-        manifest = {**run.manifest, "power": {**run.manifest["power"], "columns": [column]}}
+        manifest = {**run.manifest, "power": {**run.manifest["power"], "stream": stream, "columns": [column]}}
         other, _ = find_power(dataclasses.replace(run, manifest=manifest))
         assert other is not None and counted is not None
         found = energy(without_counter(other), start_us, stop_us)

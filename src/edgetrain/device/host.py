@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from edgetrain.device.base import Finding, PowerSource, Probe
+from edgetrain.device.base import SLOW_S, Finding, PowerSource, Probe
 from edgetrain.device.kept import text_of
-from edgetrain.device.nvml import LIBRARY, GpuProbe
+from edgetrain.device.nvml import LIBRARY, POWER, STATE, GpuProbe
 from edgetrain.device.proc import CpuProbe, DiskProbe, MemoryProbe, meminfo, online_cores
 from edgetrain.device.rapl import PERMISSION_FIX, RaplProbe, domains
 from edgetrain.device.rapl import power_source as rapl_source
@@ -30,7 +30,11 @@ class HostDevice:
     def probes(self) -> list[Probe]:
         """Open every sensor that answers."""
         opened: list[Probe] = []
-        for build in self._builders().values():
+        builders = self._builders()
+        if "gpu" in builders:
+            builders["gpu"] = lambda: GpuProbe(self._nvml, STATE, period_s=SLOW_S)
+            builders["gpu power"] = self._gpu_power
+        for build in builders.values():
             try:
                 opened.append(build())
             except ProbeUnavailable:
@@ -77,11 +81,14 @@ class HostDevice:
             builders["gpu"] = lambda: GpuProbe(self._nvml)
         return builders
 
+    def _gpu_power(self) -> GpuProbe:
+        return GpuProbe(self._nvml, POWER, name="gpu_power")
+
     def _find_power(self) -> PowerSource | None:
         builders = self._builders()
         if "gpu" in builders:
             try:
-                gpu = builders["gpu"]()
+                gpu = self._gpu_power()
             except ProbeUnavailable:
                 pass
             else:

@@ -20,6 +20,7 @@ SLICES = (
 )
 COUNTERS = (
     ("rails", ("_w",)),
+    ("gpu_power", ("power_w",)),
     ("gpu", ("power_w", "_hz", "_share", "temp_c")),
     ("rapl", ("_w",)),
     ("cpu", ("cpu_share", "_hz", "steal_share")),
