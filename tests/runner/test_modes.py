@@ -170,3 +170,22 @@ def test_idle_is_measured_with_clocks_held_and_free(tmp_path: Path) -> None:
     as_found = measure_baseload(device, 20, change=False)
     assert [row.power_w is None for row in as_found] == [True] * 4 + [False] * 2
     assert all(row.reason for row in as_found[:4])
+
+
+def test_a_hot_board_throttles_and_the_run_is_doubted(tmp_path: Path) -> None:
+    device = open_simulated("nano", tmp_path / "board", ambient_c=85.0)
+    store = Store(tmp_path / "store")
+    experiment = Experiment(Workload("resnet18"), Loading(2), epochs=1, max_minibatches=300)
+    document = digest(store.open(simulate_run(experiment, device, store))).document()
+    assert any(doubt["kind"] == "throttle" for doubt in document["doubts"])
+
+
+def test_what_the_lab_would_hold_down_is_refused_on_a_board(tmp_path: Path, orin: SimulatedDevice) -> None:
+    for experiment in (
+        Experiment(Workload("lenet5"), limits={"cores": 2}),
+        Experiment(Workload("lenet5"), preset="nano"),
+        Experiment(Workload("lenet5"), compute="paced", compute_ms=10),
+        Experiment(Workload("lenet5"), limits={"storage": "tape"}),
+    ):
+        with pytest.raises(UsageError):
+            simulate_run(experiment, orin, Store(tmp_path))

@@ -147,6 +147,8 @@ def _record(
     manifest["settled"] = {"waited_s": settled.waited_s, "power_w": settled.power_w, "temp_c": settled.temp_c}
     manifest["doubts"] = [{"kind": "settle", "text": text} for text in settled.doubts]
     recorder = _Recorder(device, path)
+    if experiment.power_mode is not None:
+        recorder.event(world.now_ns(), "mode", f"holding {experiment.power_mode}")
     if experiment.baseload_s > 0:
         from_ns = world.now_ns()
         recorder.follow(from_ns + round(experiment.baseload_s * NS_PER_S))

@@ -370,3 +370,30 @@ def test_an_nvpmodel_cut_off_half_way_is_run_again(tmp_path: Path) -> None:
         # As if it had been killed before it wrote its status, with a value of its own already changed.
         (tmp_path / "var/lib/nvpmodel/status").write_text("pmode:0002\n")
     assert device.state() == before and device.active_stock() == 2
+
+
+def test_a_garbled_journal_is_refused_and_never_half_obeyed(orin: JetsonDevice) -> None:
+    draw = random.Random(9)
+    control_of(orin).set(Setting(some_mode(orin, 1)))
+    held = orin.state()
+    file = journal_file(orin)
+    sound = file.read_bytes()
+    for _ in range(150):
+        garbled = bytearray(sound)
+        for _ in range(draw.randint(1, 8)):
+            kind, at = draw.randrange(3), draw.randrange(len(garbled))
+            if kind == 0:
+                garbled[at] = draw.randrange(256)
+            elif kind == 1:
+                del garbled[at : at + draw.randint(1, 60)]
+            else:
+                garbled[at:at] = bytes(draw.randrange(256) for _ in range(draw.randint(1, 20)))
+            garbled = garbled or bytearray(b"{")
+        file.write_bytes(garbled)
+        if garbled == sound:
+            continue
+        with pytest.raises(ControlRefused, match="refusing the journal"):
+            control_of(orin).restore()
+        assert orin.state() == held
+    file.write_bytes(sound)
+    assert control_of(orin).restore() is not None
