@@ -1,16 +1,19 @@
 """`make torture`: every heavy count in full; writes docs/results/torture.md with seed and duration.
 
-Each module in tests/torture offers functions `run*(count, seed)` that raise on failure and return what they found. One
-area or a smaller share of the counts: python benchmarks/torture.py --only record --share 0.1
+Each module in tests/torture offers `run(count, seed)`, which raises on failure and returns what it found, and `FULL`.
+One area, or a share of the counts: python benchmarks/torture.py --only record --share 0.1
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import pkgutil
 import platform
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,17 +21,16 @@ sys.path.insert(0, str(ROOT))
 RESULT = ROOT / "docs" / "results" / "torture.md"
 
 
-def areas() -> dict[str, tuple[object, int]]:
-    """Return every torture by name, with its full count."""
-    from tests.torture import choosing, importers, kills, modes, nvpmodel, record, telemetry
-
-    found: dict[str, tuple[object, int]] = {"record": (record.run, record.FULL), "kills": (kills.run, kills.FULL)}
-    found["importers"] = (importers.run, importers.FULL)
-    found["telemetry"] = (telemetry.run, telemetry.FULL)
-    found["modes"] = (modes.run, modes.FULL)
-    found["nvpmodel"] = (nvpmodel.run, nvpmodel.FULL)
-    found["choosing"] = (choosing.run, choosing.FULL)
-    return found
+def areas() -> dict[str, tuple[Callable[[int, int], str], int]]:
+    """Return every torture by name, with its full count: the modules of tests/torture that have `run` and `FULL`."""
+    package = importlib.import_module("tests.torture")
+    names = sorted(name for _, name, _ in pkgutil.iter_modules(package.__path__))
+    modules = [importlib.import_module(f"tests.torture.{name}") for name in names]
+    return {
+        module.__name__.rpartition(".")[2]: (module.run, module.FULL)
+        for module in modules
+        if hasattr(module, "run") and hasattr(module, "FULL")
+    }
 
 
 def main() -> int:
@@ -47,7 +49,7 @@ def main() -> int:
         began = time.monotonic()
         print(f"{name}: {count} …", file=sys.stderr, flush=True)
         try:
-            text = run(count, options.seed)  # type: ignore[operator]
+            text = run(count, options.seed)
             verdict = "held"
         except Exception as error:
             traceback.print_exc()

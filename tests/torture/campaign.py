@@ -28,6 +28,7 @@ factors:
   page_cache: {caches}
 repeats: {repeats}
 """
+FULL = 50
 # The executor's own start (interpreter, torch) takes some seconds: kills fall before, within and after a training.
 LONGEST_S = 7.0
 

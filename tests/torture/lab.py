@@ -24,6 +24,7 @@ with limits.applied(workers=2) as lab:
             path.read_bytes()
         time.sleep(0.05)
 """
+FULL = 50
 LONGEST_S = 2.5
 
 
