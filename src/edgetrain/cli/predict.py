@@ -19,7 +19,7 @@ from edgetrain.predict.modes.design import plan_modes
 from edgetrain.predict.modes.prior import Prior
 from edgetrain.predict.outlook import Cost, cost_of, never_varied
 from edgetrain.report.document import emit
-from edgetrain.report.prediction import show_plan, show_steps, show_table
+from edgetrain.report.prediction import MOST_ROWS, show_plan, show_steps, show_table
 from edgetrain.report.text import console
 from edgetrain.runner.modes import SWITCH_S, WINDOW_S, visit_order
 from edgetrain.schema import SCHEMA, Measure, Origin, PowerMode
@@ -153,6 +153,7 @@ def table(
         "schema": SCHEMA,
         "profiled": profiled,
         "profiled_modes": len(seen.table),
+        "modes": len(aimed),
         "board": board.name,
         "origin": Origin.PREDICTED.value,
         "level": 0.9,
@@ -177,11 +178,11 @@ def _ends(columns: dict[str, Any], name: str, log_sd: Any, dof: float) -> None:
 
 
 def _quickest(modes: ModeTable, columns: dict[str, Any]) -> list[dict[str, Any]]:
-    order = np.argsort(columns["time_ms"], kind="stable")[: max(1, len(modes))]
+    order = np.argsort(columns["time_ms"], kind="stable")[:MOST_ROWS]
     rows: list[dict[str, Any]] = []
     for row in order.tolist():
         found = {
-            "mode": str(modes.mode(row)) if len(rows) < 50 else "",
+            "mode": str(modes.mode(row)),
             "energy_j": columns["energy_mj"][row] / 1e3,
             "extrapolated": bool(columns["extrapolated"][row]),
         }

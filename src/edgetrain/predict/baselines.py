@@ -43,6 +43,13 @@ class _Given:
         return self.function(modes)
 
 
+def _line(x: Array, y: Array) -> Callable[[Array], Array]:
+    """Least squares, of minimum norm in the slopes where there are too few rows; the constant is free, as usual."""
+    middle, height = x.mean(axis=0), y.mean()
+    slopes = np.linalg.lstsq(x - middle, y - height, rcond=None)[0]
+    return lambda at: np.asarray((at - middle) @ slopes + height)
+
+
 def linear() -> Method:
     """The SIGMETRICS models: time linear in cores and MHz, energy linear in time times each of them.
 
@@ -53,14 +60,13 @@ def linear() -> Method:
         assert profiled.time_s is not None and profiled.power_w is not None
         x = _raw(profiled)
         time_s, joules = profiled.time_s, profiled.time_s * profiled.power_w
-        t = np.linalg.lstsq(np.column_stack([x, np.ones(len(x))]), time_s, rcond=None)[0]
-        e = np.linalg.lstsq(np.column_stack([x * time_s[:, None], np.ones(len(x))]), joules, rcond=None)[0]
+        t, e = _line(x, time_s), _line(x * time_s[:, None], joules)
 
         def predict(modes: ModeTable) -> Predictions:
             at = _raw(modes)
             # A straight line can fall below zero; the least believable positive value is the kindest reading of it.
-            times = np.maximum(np.column_stack([at, np.ones(len(at))]) @ t, 0.05 * time_s.min())
-            energies = np.column_stack([at * times[:, None], np.ones(len(at))]) @ e
+            times = np.maximum(t(at), 0.05 * time_s.min())
+            energies = e(at * times[:, None])
             return _certain(times, np.maximum(energies, 0.05 * joules.min()) / times)
 
         return _Given(predict)

@@ -99,7 +99,7 @@ def show_steps(document: Mapping[str, Any]) -> RenderableType:
 def show_table(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Return the quickest modes of a prediction; the whole of it is in the CSV or the JSON."""
     table = plain_table("mode", "time", "power", "energy", "")
-    for row in rows[:MOST_ROWS]:
+    for row in rows:
         table.add_row(
             row["mode"],
             f"{spell_seconds(row['time_s'])} ({spell_seconds(row['time_s_lo'])} to {spell_seconds(row['time_s_hi'])})",
@@ -107,7 +107,7 @@ def show_table(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
             f"{row['energy_j']:.3g} J",
             "extrapolated" if row["extrapolated"] else "",
         )
-    more = f"the quickest {min(len(rows), MOST_ROWS)} of {len(rows)} modes; predicted, 90 % intervals, per minibatch"
+    more = f"the quickest {len(rows)} of {document['modes']} modes; predicted, 90 % intervals, per minibatch"
     return Group(
         Text(more, style="bold"),
         Text(""),
