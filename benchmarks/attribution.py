@@ -46,13 +46,10 @@ class Outcome:
     said: dict[str, float]
     truth: dict[str, float]
     stall_s: float
-    verdict: bool
-    steal: float
+    doubts: tuple[str, ...]  # why there is no verdict
 
 
-def train(
-    scenario: Scenario, workers: int, dataset: Any, core: int | None
-) -> tuple[float, Attribution, Any, Any, float]:
+def train(scenario: Scenario, workers: int, dataset: Any, core: int | None) -> tuple[float, Attribution, Any, Any]:
     """Run one loop; return its stall, what the rule says of it, which minibatches count, and the injector's log."""
     arguments: dict[str, Any] = {"batch_size": BATCH, **scenario.loader}
     if workers:
@@ -79,13 +76,14 @@ def train(
                 small = isinstance(batch, torch.Tensor) and batch.dim() == 2
                 log.append(batch[:, :3].sum(0).tolist() if small else [0.0, 0.0, 0.0])
         recording.end()
+        del loader  # workers that would persist end, and write what they have
         run = read_run(Path(folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     parts = break_down(run.minibatches)
     verdict = attribute(run.minibatches, run.workers, parts.rows, parts.stall_s, steal.share())
     counts = np.arange(len(parts)) >= max(1, 2 * workers)
-    return float(parts.stall_s[counts].sum()), verdict, counts, np.array(log), steal.share()
+    return float(parts.stall_s[counts].sum()), verdict, counts, np.array(log)
 
 
 def measure(scenario: Scenario, workers: int) -> Outcome:
@@ -96,7 +94,7 @@ def measure(scenario: Scenario, workers: int) -> Outcome:
     with hogs(scenario.hogs, core):
         if scenario.cold:
             inject.make_cold(dataset.paths)
-        stall_s, verdict, counts, log, steal = train(scenario, workers, dataset, core)
+        stall_s, verdict, counts, log = train(scenario, workers, dataset, core)
         if scenario.without is not None:
             without_s = train(scenario, workers, scenario.without(scenario.minibatches), core)[0]
     sums = {cause: float(getattr(verdict, f"{cause}_s")[counts].sum()) for cause in CAUSES}
@@ -109,7 +107,7 @@ def measure(scenario: Scenario, workers: int) -> Outcome:
         cpu, blocked, waited = log[counts].sum(axis=0)
         truth = {"preprocess": cpu, "blocked": blocked, "contention": waited}
         truth = {cause: value / max(cpu + blocked + waited, 1e-9) for cause, value in truth.items()}
-    return Outcome(said, truth, stall_s, verdict.verdict, steal)
+    return Outcome(said, truth, stall_s, tuple(doubt["kind"] for doubt in verdict.doubts))
 
 
 def error_points(scenario: Scenario, outcome: Outcome) -> float:
@@ -182,15 +180,15 @@ def hogs(count: int, core: int | None) -> Any:
 def cell(scenario: Scenario, workers: int, repeats: int) -> tuple[str, bool | None]:
     """Measure one scenario with one number of workers; return its table row and whether the promise was kept."""
     outcomes: list[Outcome] = []
-    refused = 0
-    while len(outcomes) < repeats and refused <= 2:
+    refused: list[str] = []
+    while len(outcomes) < repeats and len(refused) <= 2:
         outcome = measure(scenario, workers)
-        if outcome.verdict:
-            outcomes.append(outcome)
+        if outcome.doubts:
+            refused += outcome.doubts
         else:
-            refused += 1
+            outcomes.append(outcome)
     if not outcomes:
-        return f"| {scenario.name} | {workers} | – | no verdict: the host stole CPU time | – | – | – |", None
+        return f"| {scenario.name} | {workers} | – | no verdict: {', '.join(sorted(set(refused)))} | – | – | – |", None
     said = {cause: statistics.median(o.said[cause] for o in outcomes) for cause in CAUSES}
     truth = {cause: statistics.median(o.truth.get(cause, 0.0) for o in outcomes) for cause in CAUSES}
     middle = replace(outcomes[0], said=said, truth={c: truth[c] for c in outcomes[0].truth})
@@ -230,6 +228,8 @@ def main() -> int:
     def say(line: str) -> None:
         lines.append(line)
         print(line, flush=True)
+        if arguments.markdown:  # row by row: a run cut short leaves what it had
+            arguments.markdown.write_text("\n".join(lines) + "\n")
 
     say("# Attribution of stalls: what was injected, what the rule says\n")
     say(
@@ -257,8 +257,6 @@ def main() -> int:
                 say(row)
     say(f"\nPromises kept in {tally[True]} of {tally[True] + tally[False]} cells, no verdict in {tally[None]}; "
         f"{time.monotonic() - began:.0f} s; {steal.share():.1%} of the CPU time stolen.")  # fmt: skip
-    if arguments.markdown:
-        arguments.markdown.write_text("\n".join(lines) + "\n")
     return 1 if tally[False] else 0
 
 

@@ -32,6 +32,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from edgetrain.inside import session
+from edgetrain.store.codec import read_stream
 from edgetrain.workload import networks
 
 T90 = {2: 2.92, 3: 2.35, 4: 2.13, 5: 2.02, 9: 1.83, 14: 1.76, 19: 1.73, 24: 1.71, 29: 1.70}  # by degrees of freedom
@@ -76,12 +77,28 @@ def recording(sampler: bool) -> Iterator[Any]:
     current = session.begin(folder)
     try:
         yield current
+        current.end()
+        check(Path(folder))
     finally:
         current.end()
         if beside is not None:
             beside.terminate()
             beside.wait()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def check(folder: Path) -> None:
+    """A recording that is cheap because it recorded nonsense would not count: look at it."""
+    facts = json.loads((folder / "inside.json").read_text())
+    (path,) = folder.glob("minibatches-*.ets")
+    rows = read_stream(path).columns
+    assert not facts["problems"], facts["problems"]
+    assert len(rows["batch"]) == facts["main_thread_cost"]["minibatches"]
+    assert (rows["asked_us"] <= rows["ready_us"]).all() and (rows["launched_us"] <= rows["done_us"]).all()
+    assert (rows["done_us"][1:] >= rows["done_us"][:-1]).all()
+    if facts["gpu"]:
+        assert (rows["ready_us"] <= rows["copied_us"]).all() and (rows["copied_us"] <= rows["done_us"]).all()
+        assert all(anchor["pm_us"] < 1000 for anchor in facts["anchors"]) and facts["anchors"]
 
 
 # ---- on a GPU --------------------------------------------------------------------------------------------------------
@@ -258,6 +275,8 @@ def main() -> int:
     def say(line: str) -> None:
         lines.append(line)
         print(line, flush=True)
+        if arguments.markdown:
+            arguments.markdown.write_text("\n".join(lines) + "\n")
 
     random.seed(0)
     began = time.monotonic()
@@ -275,8 +294,6 @@ def main() -> int:
     if arguments.cpu or everything:
         kept.append(on_cpu(1 if arguments.quick else 4, say))
     say(f"\nTook {time.monotonic() - began:.0f} s.")
-    if arguments.markdown:
-        arguments.markdown.write_text("\n".join(lines) + "\n")
     return 0 if all(kept) else 1
 
 

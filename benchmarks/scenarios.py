@@ -25,7 +25,7 @@ class Scenario:
     make: Callable[[int], Any]  # dataset for a number of minibatches
     promise: str
     workers: tuple[int, ...] = (0, 1, 2, 4)
-    minibatches: int = 40
+    minibatches: int = 32
     step_s: float = 0.005
     truth: dict[str, float] | None = None  # None: the injector's log
     without: Callable[[int], Any] | None = None  # the same without the cause; then `vanishes` is what is judged
@@ -97,13 +97,13 @@ def scenarios(files: Path, quick: bool) -> list[Scenario]:
         Scenario("CPU + 1 hog, one core", _map(native(4)), MIXED, (0, 1, 2, 4), 24, hogs=1),
         Scenario("CPU + 2 hogs, one core", _map(native(4)), MIXED, (1, 2), 24, hogs=2),
         Scenario("sleep + 1 hog, one core", _map(sleep(4)), MIXED, (1, 2), hogs=1),
-        Scenario("100 ms sleep every 10th", _map(straggler), HARD, (1, 2), 80, 0.020, without=_map(usual)),
-        Scenario("pool of 4 threads, CPU", _pool(4, native(4)), HARD, (0, 1, 2, 4), 40, 0.002, loader=whole),
+        Scenario("100 ms sleep every 10th", _map(straggler), HARD, (1, 2), 60, 0.020, without=_map(usual)),
+        Scenario("pool of 4 threads, CPU", _pool(4, native(4)), HARD, (0, 1, 2, 4), 32, 0.002, loader=whole),
         # ---- held out
         Scenario("three parts sleep, one CPU", _map(mix(both, sleep(3), python(1))), MIXED, held_out=True),
         Scenario("stream, CPU first, then pipe", _stream(mix(halves, native(3), pipe(5))), MIXED, (1, 2),
                  held_out=True),
-        Scenario("sleep, prefetch 1, persistent", _map(sleep(3)), PURE, (1, 2, 4), held_out=True,
+        Scenario("sleep, prefetch 1, persistent", _map(sleep(6)), PURE, (1, 2, 4), held_out=True,
                  loader={"prefetch_factor": 1, "persistent_workers": True}),
         Scenario("CPU, spawned workers", _map(native(3)), PURE, (1,), held_out=True,
                  loader={"multiprocessing_context": "spawn"}),
@@ -112,15 +112,15 @@ def scenarios(files: Path, quick: bool) -> list[Scenario]:
         Scenario("half sleep, half CPU + 1 hog", _map(mix(both, sleep(2), native(2))), MIXED, (1, 2), 24,
                  hogs=1, held_out=True),
         Scenario("60 ms sleep every 5th, prefetch 4", _map(mix(every, 5, inject_sleep_60, native(1))), HARD,
-                 (1, 2), 80, 0.012, without=_map(native(1)), held_out=True, loader={"prefetch_factor": 4}),
-        Scenario("80 ms CPU every 8th", _map(mix(every, 8, inject_hash_80, sleep(1.5))), HARD, (1, 2), 80,
+                 (1, 2), 60, 0.012, without=_map(native(1)), held_out=True, loader={"prefetch_factor": 4}),
+        Scenario("80 ms CPU every 8th", _map(mix(every, 8, inject_hash_80, sleep(1.5))), HARD, (1, 2), 60,
                  0.015, without=_map(sleep(1.5)), vanishes="preprocess", held_out=True),
-        Scenario("pool of 3 threads, sleeping", _pool(3, sleep(4)), HARD, (0, 1, 2), 40, 0.002, held_out=True,
+        Scenario("pool of 3 threads, sleeping", _pool(3, sleep(4)), HARD, (0, 1, 2), 32, 0.002, held_out=True,
                  loader=whole),
         Scenario("pool of 2 threads, CPU + 1 hog", _pool(2, native(3)), HARD, (1,), 24, 0.002, hogs=1, held_out=True,
                  loader=whole),
     ]  # fmt: skip
-    paths = inject.write_files(files, 400 if quick else 1600, 100_000)
+    paths = inject.write_files(files, 400 if quick else 1000, 100_000)
     read = lambda n: inject.Files(paths)  # noqa: E731
     mapped = lambda n: inject.Files(paths, mapped=True)  # noqa: E731
     many += [
