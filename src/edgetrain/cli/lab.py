@@ -134,12 +134,12 @@ def down(
     Example: edgetrain lab down
     """
     found = [_facts(session) for session in sessions.sessions()]
-    groups = [str(path) for path in cgroups.ours()]
+    groups = [str(path) for path in sessions.groups()]
     stayed: list[str] = []
     if not dry_run:
         for session in sessions.sessions():
             stayed += sessions.take_down(session)
-        stayed += cgroups.remove_groups(cgroups.ours())
+        stayed += cgroups.remove_groups(sessions.groups())
         if images and images_folder().is_dir():
             for image in images_folder().glob("*.ext4"):
                 image.unlink()

@@ -188,11 +188,11 @@ def session_of(group: Path) -> str:
     return group.name.removeprefix(PREFIX).partition("-")[0]
 
 
-def ours(hierarchies: Hierarchies | None = None, session: str = "") -> list[Path]:
-    """Return every group on this machine that carries our name, or one session's."""
+def ours(session: str = "", hierarchies: Hierarchies | None = None) -> list[Path]:
+    """Return the groups on this machine that carry our name and belong to sessions whose id begins so."""
     found: list[Path] = []
     for root in dict.fromkeys((hierarchies or find()).roots.values()):
         with contextlib.suppress(OSError):
             groups = (path for path in root.iterdir() if path.name.startswith(PREFIX) and path.is_dir())
-            found += [path for path in groups if not session or session_of(path) == session]
+            found += [path for path in groups if session_of(path).startswith(session)]
     return found

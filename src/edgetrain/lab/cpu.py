@@ -73,12 +73,21 @@ def _speed(procs_files: list[str], seconds: float) -> tuple[float, float]:
     return int(turns) / seconds, int(turns) / max(1e-6, float(cpu_s))
 
 
+def _calibration(groups: Groups) -> list[str]:
+    """Return the group to calibrate in: pinned, as what will be held by the quota is."""
+    controllers = ["cpu"]
+    if groups.hierarchies.has("cpuset"):
+        groups.hold_cores(pick_cores(1), "calibration")
+        controllers.append("cpuset")
+    return groups.procs_files(controllers, "calibration")
+
+
 def calibrated_quota(groups: Groups, share: float, loop_s: float = _LOOP_S) -> tuple[float, float]:
     """Return the quota (in cores) that makes one core `share` as fast, and the share it really gave."""
     kept = _kept("quota", f"{share:.3f}")
     if kept is not None:
         return float(kept[0]), float(kept[1])
-    files = groups.procs_files(["cpu"], "calibration")
+    files = _calibration(groups)
     # Per second of CPU time, so that other load on the machine does not pass for a slow core.
     free = max(_speed([], loop_s)[1] for _ in range(2))
     groups.hold_quota(share, "calibration")
@@ -94,7 +103,7 @@ def check_share(groups: Groups, quota: float, loop_s: float = 1.0) -> float:
     """Return how fast a core is under this quota, measured now."""
     free = max(_speed([], loop_s / 4)[1] for _ in range(2))
     groups.hold_quota(quota, "calibration")
-    return _speed(groups.procs_files(["cpu"], "calibration"), loop_s)[0] / free
+    return _speed(_calibration(groups), loop_s)[0] / free
 
 
 def cores_worth(files: list[str], loop_s: float = 0.6) -> float:

@@ -148,10 +148,16 @@ class Lab:
         self.groups.hold_quota(quota * cores, "main")
         self._join("cpu", "main")
         below = ("workers",) if self.groups.version == 2 else ()
-        for worker in ["own", *map(str, range(self.workers))]:
+        pins = self.groups.hierarchies.has("cpuset")
+        places = cpu.pick_cores(cores)
+        for number, worker in enumerate(["own", *map(str, range(self.workers))]):
             self.groups.hold_quota(quota, *below, worker)
+            if pins:
+                # A quota is handed out core by core: a process that moves between them loses part of it.
+                self.groups.hold_cores([places[-1 - number % len(places)]], *below, worker)
         if self.groups.version == 1:
-            self._worker_files.append(str(self.groups.folder("cpu") / "{worker}" / "cgroup.procs"))
+            for controller in ("cpu", "cpuset") if pins else ("cpu",):
+                self._worker_files.append(str(self.groups.folder(controller) / "{worker}" / "cgroup.procs"))
         self.got["cpu_share"] = {
             "share": share_got,
             "quota_cores": quota,
@@ -211,6 +217,9 @@ class Lab:
         group = self.worker_group
         if group:
             environment["EDGETRAIN_WORKER_CGROUP"] = group
+        if "quota_cores" in self.got.get("cpu_share", {}) and (self.limits.accelerator or "").startswith("paced"):
+            # Nothing computes but the loaders, and their helper threads would use up the quota by waiting.
+            environment["OMP_NUM_THREADS"] = "1"
         return environment
 
     def command_prefix(self) -> list[str]:

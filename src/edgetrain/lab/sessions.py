@@ -8,6 +8,7 @@ down looks for these, so it works after any crash and touches nothing else.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import secrets
@@ -33,6 +34,16 @@ def state_folder() -> Path:
     if os.geteuid() == 0:
         return Path("/run/edgetrain/lab")
     return Path(os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/edgetrain-{os.getuid()}") / "edgetrain-lab"
+
+
+def mark() -> str:
+    """Return what the ids of this state folder's sessions begin with: another folder's are not ours to remove."""
+    return hashlib.sha256(str(state_folder()).encode()).hexdigest()[:4]
+
+
+def groups() -> list[Path]:
+    """Return every control group that a session of this state folder made."""
+    return cgroups.ours(mark())
 
 
 def starting_tick(pid: int) -> int | None:
@@ -100,10 +111,9 @@ def new(held: bool = False) -> Session:
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     if root.is_symlink() or root.stat().st_uid != os.geteuid():
         raise PermissionError(f"{root} is not ours")
-    session = Session(secrets.token_hex(4), root)
-    folder = root / session.id
-    folder.mkdir(mode=0o700)
-    session = Session(session.id, folder)
+    name = mark() + secrets.token_hex(3)
+    session = Session(name, root / name)
+    session.folder.mkdir(mode=0o700)
     session.write({"owner": [os.getpid(), starting_tick(os.getpid())], "held": held})
     return session
 
@@ -151,7 +161,7 @@ def take_down(session: Session) -> list[str]:
     for device in loop.backed_by(str(session.folder)):
         loop.detach(device)
     _end(servers_of(session.folder))
-    stayed += cgroups.remove_groups(cgroups.ours(session=session.id))
+    stayed += cgroups.remove_groups(cgroups.ours(session.id))
     for where in mounts_under(session.folder):
         _unmount(where, stayed)
     for name in _KNOWN_FILES:
@@ -209,7 +219,7 @@ def sweep() -> list[str]:
             gone.append(session.id)
     known = {session.id for session in sessions()}
     # Groups whose folder is gone already (a machine's /run does not outlive a reboot, nor do groups: rare).
-    for group in cgroups.ours():
+    for group in groups():
         if cgroups.session_of(group) not in known and _age_s(group) > 5:
             cgroups.remove_groups([group])
     return gone
