@@ -49,6 +49,16 @@ def test_more_confidence_never_buys_more_speed_and_a_wider_limit_never_costs_any
     assert times == sorted(times, reverse=True)
 
 
+def test_a_safer_mode_is_taken_where_it_costs_next_to_nothing():
+    board = make_board().take(slice(0, 2))
+    p = make_predictions(board, 0.02, 0.02, wrong=False)
+    p.time_s[:], p.power_w[:] = [1.0, 1.001], [9.85, 8.5]
+    goal = Goal("time", Limits(max_power_w=10), 0.9, Work(median=True))
+    assert choose(Candidates.of(board, p), goal).best.row == 1
+    p.time_s[1] = 1.1
+    assert choose(Candidates.of(board, p), goal).best.row == 0
+
+
 def test_scaling_times_and_powers_scales_the_answer_and_changes_nothing_else():
     small, large = make_board(), make_board(3.7, 2.5)
     for limit in (7.0, 9.0, 11.0):

@@ -23,7 +23,7 @@ from edgetrain.recommend.frontier import Spread
 from edgetrain.recommend.goals import Goal
 from edgetrain.schema import ModeMeasurement, Origin
 
-SELECTION_FACTOR = 0.52
+SELECTION_FACTOR = 0.50
 
 
 @dataclass(frozen=True, slots=True)
