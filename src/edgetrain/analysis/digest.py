@@ -250,6 +250,8 @@ def _overhead(run: Run) -> dict[str, Any]:
         "main_thread_us_per_minibatch": cost.get("per_minibatch_us"),
         "sampler_cpu_s": sampler.get("cpu_s"),
         "sampler_wall_s": sampler.get("wall_s"),
+        "sampler_cpu_share": sampler.get("cpu_share"),  # of one core, once it runs
+        "sampler_read_share": sampler.get("read_wall_share"),  # of the wall clock, waiting on sensors included
         "written_bytes": inside.get("written_bytes"),
     }
 

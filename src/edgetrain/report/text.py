@@ -170,6 +170,10 @@ def _numbers(document: Mapping[str, Any]) -> Text:
         text.append(f"energy by cause: not split: {document.get('energy_by_reason')}\n")
     cost = document.get("overhead_pct")
     text.append(f"the tool's own cost: {'not measured' if cost is None else f'{cost:.2g} % of the run'}")
+    beside = document.get("overhead") or {}
+    cpu, read = beside.get("sampler_cpu_share"), beside.get("sampler_read_share")
+    if cpu is not None and read is not None:
+        text.append(f" (sampler: {100 * cpu:.2g} % of one core, reading sensors {100 * read:.2g} % of the time)")
     return text
 
 
