@@ -63,9 +63,7 @@ def campaign(folder: Path, modes: int) -> tuple[float, int, Path]:
     environment = {**os.environ, "EDGETRAIN_STORE": str(store), "EDGETRAIN_CAMPAIGN_LOCK": str(folder)}
     ours = [sys.executable, "-m", "edgetrain"]
     began = time.monotonic()
-    subprocess.run(
-        [*ours, "campaign", str(plan), "--device", device], check=True, env=environment, stdout=subprocess.DEVNULL
-    )
+    subprocess.run([*ours, "campaign", str(plan), "--device", device], check=True, env=environment, capture_output=True)
     listed = subprocess.run([*ours, "ls", "--json"], check=True, env=environment, capture_output=True, text=True)
     runs = json.loads(listed.stdout)["runs"]
     subprocess.run(
