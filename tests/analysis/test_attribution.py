@@ -10,6 +10,7 @@ import pytest
 from edgetrain.analysis.attribution import BLOCK, MOST_BLOCKS, MOST_STEAL, Attribution, attribute
 from edgetrain.analysis.breakdown import break_down
 from tests.analysis.pipelines import Cost, record
+from tests.torture import attribution as torture
 
 CAUSES = ("blocked", "preprocess", "contention", "handover")
 NAMES = {"blocked": "blocked", "preprocess": "cpu", "contention": "queued", "handover": "pickling"}
@@ -170,3 +171,7 @@ def test_for_any_mixture_the_parts_are_near_what_vanishes(seed: int) -> None:
         vanish.append(stall - removed)
     for cause, expected in zip(("blocked", "preprocess", "contention"), np.array(vanish) / sum(vanish), strict=True):
         assert said[cause] == pytest.approx(expected, abs=0.12)
+
+
+def test_random_pipelines_keep_the_laws() -> None:
+    assert "parts summed to the stall" in torture.run(40, seed=7)

@@ -18,7 +18,7 @@ from . import counters, stream, worker
 (LOADER, GENERATION, EPOCH, BATCH, PHASE, ASKED, READY, COPIED, LAUNCHED, DONE, COPYING, SENT, WORKER, SAMPLES,
  QUEUED, CPU) = range(len(stream.MINIBATCHES))  # fmt: skip
 UNKNOWN, TRAINING, EVALUATION = 0, 1, 2
-WAIT_WORTH_US = 100  # a shorter wait is not worth a second look at the run queue
+WAIT_WORTH_US = 1000  # after a shorter wait the next one is not worth a look at the run queue
 
 
 class Pass:
@@ -61,6 +61,7 @@ class WorkerPass(Pass):
     def __init__(self, session: Any, loader: Any, iterator: Any) -> None:
         Pass.__init__(self, session, loader, iterator._num_workers, iterator)
         self.sent: dict[int, tuple[int, int]] = {}  # batch: (instant, worker)
+        self._waited_long = False  # for the last minibatch: then it is worth looking at the next wait
         self._last_index = None  # of the batch that arrived last, where order is not kept
         if not getattr(iterator, "_in_order", True):
             # Weak on both sides: torch ends the workers when the iterator's last reference goes.
@@ -80,7 +81,9 @@ class WorkerPass(Pass):
         entered = time.monotonic_ns()
         if self.row is not None:
             self._close_row(self)
-        waited, worked = counters.queued_ns(self._schedstat), time.thread_time_ns()
+        looks = self._waited_long
+        if looks:
+            waited, worked = counters.queued_ns(self._schedstat), time.thread_time_ns()
         asked = time.monotonic_ns()
         try:
             data = original(iterator)
@@ -91,8 +94,9 @@ class WorkerPass(Pass):
         ready_us = ready // 1000
         index = iterator._rcvd_idx - 1 if self._last_index is None else self._last_index
         sent_us, made_by = self.sent.pop(index, (None, None))
-        queued_us, cpu_us = 0, None
-        if ready - asked > WAIT_WORTH_US * 1000:
+        queued_us = cpu_us = None
+        self._waited_long = ready - asked > WAIT_WORTH_US * 1000
+        if looks:
             queued_us = (counters.queued_ns(self._schedstat) - waited) // 1000
             cpu_us = (time.thread_time_ns() - worked) // 1000
         self.row = [
