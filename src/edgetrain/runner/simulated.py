@@ -8,14 +8,12 @@ origin of whatever comes out is `simulated`.
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgetrain.device import Probe, Telling
 from edgetrain.device.control import Setting
 from edgetrain.device.simulated import SimulatedDevice, open_simulated
 from edgetrain.device.simulated.physics import Physics
@@ -23,13 +21,13 @@ from edgetrain.device.simulated.pipeline import DATASETS, READ_S, Plan, Trained,
 from edgetrain.errors import EdgetrainError, UsageError
 from edgetrain.inside.stream import MINIBATCHES, WORKERS, StreamWriter, write_json
 from edgetrain.runner.modes import settle
+from edgetrain.runner.simulated_streams import Recorder
 from edgetrain.schema import Experiment, ModeMeasurement, Origin, PowerMode
 from edgetrain.store import Store
 from edgetrain.store.codec import read_json
 from edgetrain.units import NS_PER_S, US_PER_S, parse_bytes
 
 Progress = Callable[[str, int, int | None], None]
-RECORDED = ("rails", "gpu", "emc", "thermal", "alarms", "cpu")  # what lives on a simulated board
 CACHE = ".sim/page-cache.json"  # which network's dataset the simulated page cache holds, and how much of it
 WARM_UP = 5  # minibatches before a mode's time and power are taken; the published tables drop as many
 WORKING_BYTES = 2.5e9  # system, framework and network: what the page cache does not get
@@ -146,7 +144,7 @@ def _record(
     settled = settle(device, experiment.power_mode)
     manifest["settled"] = {"waited_s": settled.waited_s, "power_w": settled.power_w, "temp_c": settled.temp_c}
     manifest["doubts"] = [{"kind": "settle", "text": text} for text in settled.doubts]
-    recorder = _Recorder(device, path)
+    recorder = Recorder(device, path)
     if experiment.power_mode is not None:
         recorder.event(world.now_ns(), "mode", f"holding {experiment.power_mode}")
     if experiment.baseload_s > 0:
@@ -223,53 +221,6 @@ def _mark(trained: Trained) -> dict[str, Any]:
 def _close(path: Path, manifest: dict[str, Any], state: str, reason: str | None) -> None:
     manifest.update(state=state, reason=reason)
     write_json(str(path / "manifest.json"), manifest)
-
-
-class _Recorder:
-    """Reads the board's probes on their timetable in virtual time and writes their streams."""
-
-    def __init__(self, device: SimulatedDevice, path: Path) -> None:
-        self._world, self._path = device.world, path
-        self._probes: list[Probe] = [probe for probe in device.probes() if probe.name in RECORDED]
-        start_us = self._world.now_ns() // 1000
-        self._due = dict.fromkeys(range(len(self._probes)), start_us)
-        self._writers = []
-        for probe in self._probes:
-            columns = [("at_us", "delta"), *((column, "f4") for column in probe.columns)]
-            meta = {"probe": probe.name, "period_s": probe.period_s, "simulated": True}
-            self._writers.append(StreamWriter(str(path / f"samples-{probe.name}.ets"), "samples", columns, meta))
-
-    def follow(self, until_ns: int) -> None:
-        """Read every probe whenever it is due, up to an instant."""
-        world = self._world
-        until_us = until_ns // 1000
-        while True:
-            index = min(self._due, key=lambda each: self._due[each])
-            due_us = self._due[index]
-            if due_us > until_us:
-                break
-            world.sleep(max(0, due_us * 1000 - world.now_ns()) / NS_PER_S)
-            probe = self._probes[index]
-            row = probe.read()
-            at_us = world.now_ns() // 1000
-            self._writers[index].add((at_us, *row))
-            if isinstance(probe, Telling):
-                for kind, text in probe.told():
-                    self.event(at_us * 1000, kind, text)
-            self._due[index] = max(due_us + round(probe.period_s * US_PER_S), at_us + 1000)
-        world.sleep(max(0, until_ns - world.now_ns()) / NS_PER_S)
-        for writer in self._writers:
-            writer.flush()
-
-    def event(self, at_ns: int, kind: str, text: str) -> None:
-        """Append one event at its virtual instant."""
-        with (self._path / "events-sim.jsonl").open("a") as file:
-            file.write(json.dumps({"at_us": at_ns // 1000, "kind": kind, "text": text}) + "\n")
-
-    def close(self) -> None:
-        for writer, probe in zip(self._writers, self._probes, strict=True):
-            writer.close()
-            probe.close()
 
 
 class SimulatedMeasure:
