@@ -32,6 +32,7 @@ def collect(run: Run, further: Iterable[Mapping[str, str]] = ()) -> list[dict[st
     found += _counted(run, "bad_file", "files could not be decoded and were replaced")
     found += _counted(run, "worker_died", "loader workers died")
     found += _counted(run, "throttle", "times the device throttled")
+    found += _counted(run, "over_current", "over-current alarms")
     found += _counted(run, "other_load", "times other processes took the cores")
     found += _from_sampler(manifest.get("sampler") or {})
     found += _from_cpu(run)
