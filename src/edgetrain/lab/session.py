@@ -107,10 +107,14 @@ class Lab:
         """Let the training and the slow disk go before other load; the record still says that there was some."""
         if not self.groups.hierarchies.has("cpu"):
             return
-        self.groups.favour()
-        self._join("cpu", "main")
-        self._server_groups = cgroups.Groups(self.session.id, self.groups.hierarchies, "-server")
-        self._server_groups.favour()
+        try:
+            self.groups.favour()
+            self._join("cpu", "main")
+            self._server_groups = cgroups.Groups(self.session.id, self.groups.hierarchies, "-server")
+            self._server_groups.favour()
+        except LabError as error:
+            # A help, not a limit: without it others' load shows more.
+            self._say(str(error))
 
     def _hold_cores(self) -> None:
         asked = self.limits.cores
