@@ -59,7 +59,7 @@ def show_run(document: Mapping[str, Any]) -> RenderableType:
 
 def _headline(document: Mapping[str, Any]) -> Text:
     workload, loading = document.get("workload") or {}, document.get("loading") or {}
-    compute = document.get("compute") or {}
+    compute, device = document.get("compute") or {}, document.get("device") or {}
     text = Text()
     text.append(str(document["run"]), style="bold")
     text.append(f"   {document.get('origin') or 'origin not known'}")
@@ -68,17 +68,23 @@ def _headline(document: Mapping[str, Any]) -> Text:
     facts = [
         str(workload.get("network") or "?"),
         f"batch {workload.get('batch_size')}" if workload.get("batch_size") else "",
-        f"{loading.get('workers')} workers" if loading.get("workers") is not None else "",
+        spell_workers(loading.get("workers")),
         f"cache {loading.get('cache')}" if loading.get("cache") else "",
         f"{compute.get('kind')}" if compute.get("kind") else "",
         f"{document.get('timing')} timing" if document.get("timing") else "",
-        str((document.get("device") or {}).get("model") or (document.get("device") or {}).get("name") or ""),
+        str(device.get("model") or device.get("name") or ""),
+        str(device.get("gpu") or "") if compute.get("kind") == "cuda" else "",
     ]
     text.append("\n" + " · ".join(fact for fact in facts if fact))
     limits = document.get("limits")
     if limits:
         text.append(f"\nheld down by the lab: {limits.get('asked')}")
     return text
+
+
+def spell_workers(workers: int | None) -> str:
+    """Spell how many loader workers there were; nothing where that is not known."""
+    return "" if workers is None else f"{workers} worker{'' if workers == 1 else 's'}"
 
 
 def _epochs(epochs: Sequence[Mapping[str, Any]]) -> Table:

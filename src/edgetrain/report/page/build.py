@@ -11,7 +11,7 @@ import jinja2
 
 from edgetrain import __version__
 from edgetrain.report.page.drawing import Bar, stacked_bars
-from edgetrain.report.text import CAUSES, PARTS, with_pm
+from edgetrain.report.text import CAUSES, PARTS, spell_workers, with_pm
 from edgetrain.units import spell, spell_bytes, spell_seconds
 
 COLOURS = {"fetch_stall_s": "stall", "copy_s": "copy", "compute_s": "compute", "overhead_s": "overhead"}
@@ -121,7 +121,7 @@ def _row(document: Mapping[str, Any]) -> dict[str, Any]:
     setting = ", ".join(
         text
         for text in (
-            _workers(loading.get("workers")),
+            spell_workers(loading.get("workers")),
             str(loading.get("cache") or ""),
             f"batch {workload['batch_size']}" if workload.get("batch_size") not in (None, 16) else "",
             _factors(document.get("factors")),
@@ -145,10 +145,6 @@ def _row(document: Mapping[str, Any]) -> dict[str, Any]:
         "doubts": document.get("doubts") or [],
         "state": document.get("state"),
     }
-
-
-def _workers(workers: int | None) -> str:
-    return "" if workers is None else f"{workers} worker{'' if workers == 1 else 's'}"
 
 
 def _factors(factors: Mapping[str, Any] | None) -> str:
