@@ -65,20 +65,19 @@ def reproduce(
         raise UsageError(f"there is no section '{min(unknown)}'; there are {', '.join(SECTIONS + MORE)}")
     records = Store(store)
     said = console(stderr=True)
-    began_s = time.monotonic()
     tell_pictures = _pictures_told(said)
     sections = hipc(records.data, quick, chosen, tell_pictures)
     if dry_run:
         _show_cost(sections, records, json)
         return
     rows: dict[str, list[Row]] = {}
-    failed = 0
+    failed, took_s = 0, 0.0
     for one in sections:
         said.print(f"{one.name}: {len(one.plan.runs())} runs", highlight=False)
         standing = carry_out(open_campaign(one.plan, records, fresh=fresh))
         failed += standing.planned - len(standing.done)
+        took_s += standing.took_s
         rows[one.name] = tabulate(_documents(records, standing))
-    took_s = time.monotonic() - began_s
     findings = _judge(sections, rows)
     if page is not None:
         from edgetrain.report.campaigns import write_figures
@@ -96,7 +95,7 @@ def reproduce(
             out.print(f"\n{name} (emulated)", highlight=False)
             out.print(factor_table(found))
         out.print(findings_text(findings))
-        out.print(f"took {spell_seconds(took_s)}")
+        out.print(f"the runs took {spell_seconds(took_s)}")
     broken = [finding.letter for finding in findings if finding.verdict == DOES_NOT]
     if broken or failed:
         runs = f"; {failed} runs failed" if failed else ""

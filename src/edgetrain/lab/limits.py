@@ -14,7 +14,7 @@ from edgetrain.units import parse_bytes, spell_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from edgetrain.lab.session import Lab
+    from edgetrain.lab.hold import Lab
     from edgetrain.schema import Experiment
 
 KEYS = ("storage", "ram", "page_cache", "cores", "cpu_share", "speed", "media")
@@ -84,7 +84,7 @@ class Limits:
 
     def applied(self, workers: int = 0, say: Callable[[str], None] = lambda text: None, held: bool = False) -> Lab:
         """Return a context manager that holds the machine down to this."""
-        from edgetrain.lab.session import Lab
+        from edgetrain.lab.hold import Lab
 
         self.check()
         return Lab(self, workers, say, held)

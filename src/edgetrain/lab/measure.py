@@ -20,7 +20,7 @@ from edgetrain.lab.cgroups import find
 from edgetrain.lab.limits import Limits
 from edgetrain.lab.queueing import Medium
 from edgetrain.lab.readers import Reading, read_files
-from edgetrain.lab.session import Lab
+from edgetrain.lab.hold import Lab
 from edgetrain.lab.tables import IMAGE_BYTES
 
 TOLERANCE = 0.15

@@ -40,8 +40,8 @@ def findings_markdown(findings: Sequence[Finding], rows: Mapping[str, Sequence[R
     lines = [
         "# HiPC-SRS 2021 in the lab",
         "",
-        f"`{facts['command']}`, {facts['took']}. Our numbers are emulated. Times below are as run; in the findings",
-        "they are per minibatch at the board's pace, that is multiplied by the section's speed: "
+        f"`{facts['command']}`, runs of {facts['took']}. Our numbers are emulated. Times below are as run; in the",
+        "findings they are per minibatch at the board's pace, that is multiplied by the section's speed: "
         + ", ".join(f"{name} {speed:g}" for name, speed in facts["speeds"].items())
         + ". Stalls in the findings are without the pipeline's fill.",
         "",

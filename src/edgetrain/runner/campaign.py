@@ -36,7 +36,8 @@ class Standing:
     done: Mapping[str, str]  # key: run
     failed: Mapping[str, str]  # key: last reason, not (yet) made good
     now: Planned | None
-    cost: Cost
+    cost: Cost  # of what is left
+    took_s: float = 0.0  # of what was done, over all starts
 
     @property
     def complete(self) -> bool:
@@ -104,7 +105,8 @@ class Campaign:
         memory = self._memory
         left = [planned for planned in self.runs if planned.key not in memory.done]
         cost = cost_of(left, memory.took_s, memory.used_j, self.runs, self.plan.cool_down_s, self._device)
-        return Standing(self.id, len(self.runs), dict(memory.done), dict(memory.failed), now, cost)
+        took_s = sum(memory.took_s.values())
+        return Standing(self.id, len(self.runs), dict(memory.done), dict(memory.failed), now, cost, took_s)
 
     def carry_out(self, tell: Tell = lambda standing: None, sleep: Callable[[float], None] = time.sleep) -> Standing:
         """Make every run that is missing; failures are tried again at the end. Resumes where it was."""
