@@ -229,7 +229,7 @@ def on_cpu(quick: bool, say: Callable[[str], None]) -> bool:
     """Train on the CPU under `edgetrain run`, and set the CPU seconds of the sampler and the stopwatch against all."""
     say("\n## Our CPU seconds in a training on the CPU\n")
     say(
-        "| command | CPU s in all, with set-up | sampler | stopwatch (the loop's twice: the worker too) | share | kept |"
+        "| command | CPU s in all, with set-up | sampler | stopwatch (twice the loop's, for workers) | share | kept |"
     )
     say("|---|---|---|---|---|---|")
     kept = True

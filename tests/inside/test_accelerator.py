@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from edgetrain.analysis.breakdown import break_down
 from edgetrain.inside import accelerator, session
-from tests.inside import records
+from tests.inside import records, scenes
 
 
 class Device:
@@ -29,6 +30,7 @@ class Device:
             is_current_stream_capturing=lambda: self.capturing,
             synchronize=self.synchronize,
             max_memory_reserved=lambda: 123,
+            get_device_name=lambda: "paper",
         )
 
     def launch(self, seconds: float) -> float:
@@ -130,6 +132,37 @@ def test_a_device_that_cannot_be_anchored_is_a_problem_on_record_not_an_end() ->
     cuda.close(row)
     assert emitted == [[None]]
     assert problems and "device-side assert" in problems[0]
+
+
+def test_a_loop_that_runs_ahead_is_cut_on_the_accelerators_timeline(tmp_path: Path) -> None:
+    device = Device()
+    recording = session.begin(tmp_path)
+    recording._cuda = accelerator.Cuda(device, recording.emit, recording.problem)
+    loader = torch.utils.data.DataLoader(scenes.Numbers(80, sleep_s=0.0015), batch_size=4)  # 6 ms and more a minibatch
+    true_us = []
+    for epoch in range(2):
+        recording.epoch(epoch)
+        waits = None
+        for _ in loader:
+            recording.copying()
+            device.launch(0.001)
+            recording.copied()
+            true_us.append(device.launch(0.004) * 1e6)
+            recording.launched()
+            waits = device.waits if waits is None else waits
+            assert device.waits == waits  # never within a pass, once the clocks are tied
+    recording.end()
+    rows, facts = records.columns(tmp_path, "minibatches"), records.facts(tmp_path)
+    assert facts["problems"] == [] and (facts["gpu"], facts["peak_gpu_bytes"]) == ("paper", 123)
+    assert len(facts["anchors"]) >= 3
+    assert np.max(np.abs(rows["done_us"] - true_us)) < 1_000
+    assert np.all(rows["copying_us"] <= rows["copied_us"]) and np.all(rows["copied_us"] <= rows["done_us"])
+    parts = break_down(rows)
+    for part in (parts.stall_s, parts.copy_s, parts.compute_s, parts.overhead_s):
+        assert np.all(part >= 0)
+    assert np.allclose(parts.stall_s + parts.copy_s + parts.compute_s + parts.overhead_s, parts.e2e_s)
+    # Most of each fetch hides behind the step before it.
+    assert parts.hidden_s[1:20].sum() > 0.5 * parts.stall_s[1:20].sum()
 
 
 @pytest.mark.gpu()

@@ -95,6 +95,7 @@ def pairs() -> TensorDataset:
     return TensorDataset(torch.randn(24, 4), torch.randn(24, 1))
 
 
+@pytest.mark.filterwarnings("ignore:.*LeafSpec")
 def test_lightning_trains_recorded(run: Path) -> None:
     lightning: Any = pytest.importorskip("pytorch_lightning")
 

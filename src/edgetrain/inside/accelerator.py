@@ -134,6 +134,10 @@ class Cuda:
         """Return whether the last anchor is older than a minute."""
         return self._anchor is not None and time.monotonic_ns() // 1000 - self._anchor[1] > ANCHOR_EVERY_US
 
+    def name(self) -> str:
+        """Return what the device calls itself."""
+        return str(self._torch.cuda.get_device_name())
+
     def peak_bytes(self) -> int:
         """Return the most memory torch held on the device, in bytes."""
         return int(self._torch.cuda.max_memory_reserved())

@@ -71,7 +71,7 @@ def collect(session: Any, torch: Any, cuda: Any) -> dict[str, Any]:
         "argv": list(getattr(sys, "argv", [])),
         "torch": str(torch.__version__),
         "cuda": getattr(torch.version, "cuda", None),
-        "gpu": torch.cuda.get_device_name() if cuda is not None else None,
+        "gpu": cuda.name() if cuda is not None else None,
         "timing": session.timing,
         "threads": torch.get_num_threads(),
         "omp": {name: os.environ.get(name) for name in OMP},

@@ -324,7 +324,7 @@ class Session(Marks):
         self._dirty = False
         try:
             stream.write_json(self._facts_path, facts.collect(self, self._torch, self._cuda))
-        except (OSError, RuntimeError) as error:
+        except Exception as error:  # the thread that keeps the record must go on
             self.problem("facts about the training could not be written: %s" % error)
 
     def written_bytes(self) -> int:

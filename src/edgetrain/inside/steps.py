@@ -45,7 +45,11 @@ def _optimizers(torch: Any, session_of: Any) -> None:
         return
     setattr(optimizer, MARK, True)
 
+    compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+
     def stepped(which: Any, *unused: Any) -> None:
+        if compiling():
+            return  # a step being compiled must not have us in its graph
         session = session_of()
         if session is None:
             return
