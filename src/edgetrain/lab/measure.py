@@ -17,10 +17,10 @@ from edgetrain.errors import LabError
 from edgetrain.lab import cpu, tables
 from edgetrain.lab.bucket import missing_bytes
 from edgetrain.lab.cgroups import find
+from edgetrain.lab.hold import Lab
 from edgetrain.lab.limits import Limits
 from edgetrain.lab.queueing import Medium
 from edgetrain.lab.readers import Reading, read_files
-from edgetrain.lab.hold import Lab
 from edgetrain.lab.tables import IMAGE_BYTES
 
 TOLERANCE = 0.15

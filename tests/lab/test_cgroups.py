@@ -1,0 +1,105 @@
+"""Both versions of control groups are found and written as the kernel wants them (a folder stands in for version 2)."""
+
+from pathlib import Path
+
+import pytest
+
+from edgetrain.errors import LabError
+from edgetrain.lab import cgroups, hold, sessions
+from edgetrain.lab.limits import Limits
+from edgetrain.lab.memory import read_holding, set_limit
+
+OFFERED = "cpuset cpu io memory pids\n"
+
+
+@pytest.fixture
+def unified(tmp_path, monkeypatch):
+    """A folder that behaves like a cgroup2 mount: each new group has its files."""
+    root = tmp_path / "cgroup"
+    plain_mkdir = Path.mkdir
+
+    def mkdir(self, *args, **kwargs):
+        plain_mkdir(self, *args, **kwargs)
+        if root in (self, *self.parents):
+            (self / "cgroup.controllers").write_text(OFFERED)
+            (self / "cgroup.subtree_control").write_text("")
+            (self / "cgroup.procs").write_text("")
+            for name in ("memory.max", "cpu.max", "cpu.weight", "cpuset.cpus", "io.max"):
+                (self / name).write_text("")
+            (self / "memory.current").write_text("1000000\n")
+            (self / "memory.stat").write_text("anon 200000\nfile 700000\nshmem 100000\n")
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    root.mkdir()
+    return root
+
+
+def two(root):
+    return cgroups.Hierarchies(2, dict.fromkeys(("memory", "cpu", "cpuset", "blkio"), root))
+
+
+def test_version_2_is_found_from_the_mounts(tmp_path, unified):
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"25 1 0:22 / {unified} rw - cgroup2 cgroup2 rw\n")
+    found = cgroups.find(mounts)
+    assert found.version == 2 and all(found.has(name) for name in cgroups.CONTROLLERS)
+
+
+def test_version_1_is_found_from_the_mounts(tmp_path):
+    mounts = tmp_path / "mountinfo"
+    lines = [
+        f"2{n} 1 0:2{n} / {tmp_path}/{name} rw - cgroup cgroup rw,{name}" for n, name in enumerate(("cpu", "memory"))
+    ]
+    mounts.write_text("\n".join([*lines, f"30 1 0:30 / {tmp_path}/unified rw - cgroup2 cgroup2 rw"]) + "\n")
+    found = cgroups.find(mounts)
+    assert found.version == 1 and set(found.roots) == {"cpu", "memory"}
+    assert not found.has("cpuset")
+
+
+def test_no_control_groups_at_all_is_not_an_error(tmp_path):
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text("")
+    assert cgroups.find(mounts).version == 0
+    with pytest.raises(LabError, match="no 'memory'"):
+        cgroups.Groups("x", cgroups.find(mounts)).folder("memory")
+
+
+def test_version_2_keeps_processes_out_of_inner_groups(unified, monkeypatch, tmp_path):
+    """Where a group has children with controllers, only the leaves may take processes."""
+    monkeypatch.setattr(cgroups, "find", lambda: two(unified))
+    monkeypatch.setenv("EDGETRAIN_LAB_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(hold.cpu, "calibrated_quota", lambda groups, share: (share, share))
+    limits = Limits(ram_bytes=50_000_000, cores=1, cpu_share=0.5)
+    lab = limits.applied(workers=2)
+    monkeypatch.setattr(sessions, "take_down", lambda session: [])
+    with lab:
+        top = unified / lab.groups.name
+        assert lab.worker_group == str(top / "workers" / "{worker}" / "cgroup.procs")
+        assert str(top / "main" / "cgroup.procs") in " ".join(lab.command_prefix())
+        for worker in ("own", "0", "1"):
+            folder = top / "workers" / worker
+            assert folder.is_dir() and not any(one.is_dir() for one in folder.iterdir())
+            assert (folder / "cpu.max").read_text().split() == ["10000", "20000"]
+        assert (top / "cgroup.subtree_control").read_text().strip()
+        assert int((top / "workers" / "memory.max").read_text()) >= 50_000_000
+        assert (top / "cpuset.cpus").read_text().strip().isdigit()
+
+
+def test_the_limit_is_the_cache_plus_everything_else(unified):
+    folder = cgroups.Groups("x", two(unified)).folder("memory", "workers")
+    holding = read_holding(folder)
+    assert (holding.cache_bytes, holding.other_bytes) == (600_000, 400_000)
+    set_limit(folder, 1_000_001)
+    assert int((folder / "memory.max").read_text()) == 999_424  # whole pages
+
+
+def test_only_groups_of_our_name_are_removed(unified):
+    mine = cgroups.Groups("abcd1234", two(unified)).folder("cpu")
+    other = unified / "somebody"
+    other.mkdir()
+    for folder in (mine, other):
+        for file in folder.iterdir():
+            file.unlink()  # the kernel's files go with their group; a folder's do not
+    assert cgroups.remove_groups([other, mine]) == []
+    assert other.is_dir() and not mine.exists()
+    assert cgroups.session_of(Path("edgetrain-lab-abcd1234-server")) == "abcd1234"
