@@ -1,8 +1,8 @@
 """The scenarios of the attribution benchmark: what is planted, what is true, what is promised.
 
 The rule was tuned on those not marked `held_out`. Of the others, some were written with them and looked at while the
-rule was built, without changing it for them; those whose name begins with `fresh` were written after it was final. Three
-that did change it (the pools of sleeping and hogged threads, and the prefetch of 1) count as tuning.
+rule was built, without changing it for them; those whose name begins with `fresh` were written after it was final.
+Three that did change it (the pools of sleeping and hogged threads, and the prefetch of 1) count as tuning.
 """
 
 from __future__ import annotations
