@@ -298,12 +298,12 @@ def main() -> None:
     seeds = options.seeds or (3 if options.quick else 10)
     command = "python benchmarks/prediction.py" + (" --quick" if options.quick else "")
     found, lines = agx(seeds, with_network=not options.quick)
-    page = [
-        "# Prediction from few modes: results", "",
-        f"`{command}` ({seeds} seeds; a seed restricts what may be profiled to a random quarter of the table; errors are "
-        "over the modes not profiled; origin: predicted, held against published measurements of the DREAM:Lab, IISc).", "",
-        *verdicts(found), *lines, *each_table(seeds, found), *widening(min(seeds, 5)), *xavier(), *speed(), PUBLISHED,
-    ]  # fmt: skip
+    about = (
+        f"`{command}` ({seeds} seeds; a seed restricts what may be profiled to a random quarter of the table; errors "
+        "are over the modes not profiled; origin: predicted, held against published measurements of the DREAM:Lab)."
+    )
+    page = ["# Prediction from few modes: results", "", about, "", *verdicts(found), *lines]
+    page += [*each_table(seeds, found), *widening(min(seeds, 5)), *xavier(), *speed(), PUBLISHED]
     text = "\n".join(page)
     if options.json:
         options.json.write_text(
