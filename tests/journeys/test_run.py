@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -51,6 +52,11 @@ def test_run_and_show_give_the_same_document(store, capfd):
         (["run", "lenet5", "--compute", "paced"], "--compute-ms"),
         (["run", "lenet5", "--batch-size", "0"], "--batch-size must be at least 1"),
         (["run", "lenet5", "--workers", "many"], "--workers"),
+        (["run", "lenet5", "--optimizer", "nope"], "one of sgd, adam, adamw"),
+        (["run", "lenet5", "--lr", "nan"], "--lr must be at least 0, not nan"),
+        (["run", "lenet5", "--classes", "0"], "--classes must be at least 1"),
+        (["run", ":make"], "write module:function"),
+        (["run", "mine:"], "write module:function"),
         (["run", "lenet5", "--scale", "0.01", "--storage", "tape"], "tape"),
         (["data", "lenet5", "/nowhere"], "there is no dataset"),
         (["quickstart", "-o", "/nowhere/page.html"], "no folder /nowhere"),
@@ -124,13 +130,28 @@ def test_a_killed_tool_leaves_a_closed_record_and_no_process(store):
 def test_data_generates_once_and_says_what_there_is(tmp_path, capfd):
     arguments = ["data", "mobilenet_v3", "--scale", "0.0005", "--store", str(tmp_path)]
     assert main([*arguments, "--dry-run"]) == 0
-    assert "would generate 12 samples" in capfd.readouterr().out and not any(tmp_path.iterdir())
+    assert "would generate 12 samples, about 1.46 MB" in capfd.readouterr().out and not any(tmp_path.iterdir())
+    assert main([*arguments, "--dry-run", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["samples"] == 12 and not any(tmp_path.iterdir())
     documents = []
     for _ in range(2):
         assert main([*arguments, "--json"]) == 0
         documents.append(json.loads(capfd.readouterr().out))
     assert documents[0] == documents[1]
     assert (documents[0]["samples"], documents[0]["files"], documents[0]["classes"]) == (12, 12, 203)
+
+
+def test_ctrl_c_while_a_dataset_is_drawn_says_that_what_there_is_stays(tmp_path):
+    command = [sys.executable, "-m", "edgetrain", "data", "mobilenet_v3", "--scale", "0.1", "--store", str(tmp_path)]
+    tool = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    until_s = time.monotonic() + 60
+    while not any(tmp_path.glob("data/*/images/*")) and time.monotonic() < until_s:
+        time.sleep(0.02)
+    # As a terminal does: to every process of the foreground.
+    os.killpg(tool.pid, signal.SIGINT)
+    out, err = tool.communicate(timeout=60)
+    assert tool.returncode == 130 and out == ""
+    assert "the same command goes on from it" in err and "Traceback" not in err
 
 
 def test_quickstart_characterises_and_writes_its_report(tmp_path, capfd, monkeypatch):

@@ -70,6 +70,12 @@ def _entry(kind: str) -> Entry:
     return next(known for known in CATALOG.values() if known.dataset == kind)
 
 
+def expected_bytes(what: Recipe) -> int:
+    """Return about how large the dataset will be."""
+    known = _entry(what.kind)
+    return what.samples * (known.file_bytes or compact.SAMPLE_BYTES[what.kind])
+
+
 def is_ready(root: Path, what: Recipe) -> bool:
     """Return whether this very dataset lies complete in the folder."""
     try:
@@ -108,6 +114,10 @@ def generate(root: Path, what: Recipe, progress: Progress | None = None, process
         write_json(str(root / MARKER), _marker(what))
     except OSError as error:
         raise _spelled(error, root) from None
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted; what is drawn of the dataset in {root} stays, and the same command goes on from it"
+        ) from None
     tell(what.samples, what.samples)
     return root
 
@@ -118,7 +128,10 @@ def _spelled(error: OSError, root: Path) -> WorkloadError:
             f"no space left for the generated dataset in {root}; what is there is kept and generation goes on from it: "
             f"make room, or use a smaller --scale or another --store"
         )
-    return WorkloadError(f"cannot write the generated dataset to {root}: {error.strerror}; give another --store")
+    return WorkloadError(
+        f"cannot write the generated dataset to {root}: {error.strerror}; give another folder (--store, or -o of "
+        f"edgetrain data)"
+    )
 
 
 def picture_path(root: Path, what: Recipe, index: int) -> Path:
@@ -214,7 +227,8 @@ def _in_processes(root: Path, what: Recipe, processes: int) -> Iterator[int]:
         with selectors.DefaultSelector() as waiting:
             for part in range(processes):
                 command = [sys.executable, "-m", __name__, *arguments, f"{part}/{processes}"]
-                child = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
+                # In a session of its own: Ctrl-C reaches it through us, and not amid its imports.
+                child = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, start_new_session=True)
                 children.append(child)
                 assert child.stdout is not None
                 waiting.register(child.stdout.fileno(), selectors.EVENT_READ)
