@@ -59,14 +59,14 @@ def test_an_idx_file_that_is_too_short_is_refused_before_training(tmp_path):
         datasets.survey(tmp_path, entry("lenet5"))
 
 
-def cifar_batches(root, python, count=30):
+def cifar_batches(root, python, count=30, key=str):
     rng = np.random.default_rng(1)
     images = rng.integers(0, 256, (count, 3072)).astype(np.uint8)
     labels = rng.integers(0, 10, count)
     half = count // 2
     for number, part in enumerate((slice(0, half), slice(half, count)), start=1):
         if python:
-            batch = {"data": images[part], "labels": labels[part].tolist(), "batch_label": "x", "filenames": ["a"]}
+            batch = {key("data"): images[part], key("labels"): labels[part].tolist(), "filenames": ["a"]}
             (root / f"data_batch_{number}").write_bytes(pickle.dumps(batch, protocol=2))
         else:
             rows = np.concatenate([labels[part].astype(np.uint8)[:, None], images[part]], axis=1)
@@ -74,9 +74,9 @@ def cifar_batches(root, python, count=30):
     return images.reshape(-1, 3, 32, 32), labels
 
 
-@pytest.mark.parametrize("python", [True, False])
-def test_cifar_gives_back_what_its_batches_hold_in_both_published_formats(tmp_path, python):
-    images, labels = cifar_batches(tmp_path, python)
+@pytest.mark.parametrize(("python", "key"), [(True, str), (True, str.encode), (False, None)])
+def test_cifar_gives_back_what_its_batches_hold_in_both_published_formats(tmp_path, python, key):
+    images, labels = cifar_batches(tmp_path, python, key=key)
     reader = datasets.open_dataset(datasets.survey(tmp_path, entry("vgg11")), raw)
     assert len(reader) == len(labels)
     for index in (0, 14, 15, 29):
@@ -127,12 +127,13 @@ def test_image_folders_give_one_class_a_folder(tmp_path):
     assert reader[0][0].size == (40, 30)
 
 
+@pytest.mark.parametrize("network", ["mobilenet_v3", "resnet18"])
 @pytest.mark.parametrize("where", ["images/{}.jpg", "{}.jpg", "train/a/b/c/{}.jpg"])
-def test_landmarks_are_found_in_each_published_layout_and_missing_ones_are_named(tmp_path, where):
+def test_landmarks_are_found_in_each_published_layout_and_missing_ones_are_named(tmp_path, where, network):
     (tmp_path / "mini_gld_train_split.csv").write_text("user_id,image_id,class\n7,abcd,5\n7,abce,0\n8,gone,2\n")
     picture(tmp_path / where.format("abcd"))
     picture(tmp_path / where.format("abce"))
-    found = datasets.survey(tmp_path, entry("mobilenet_v3"))
+    found = datasets.survey(tmp_path, entry(network))
     assert (found.samples, found.classes, found.missing) == (2, 6, ("gone",))
     assert [label for _, label in datasets.open_dataset(found, raw)] == [5, 0]
 

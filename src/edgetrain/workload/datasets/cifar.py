@@ -64,8 +64,9 @@ def read_python_batch(path: Path) -> tuple[np.ndarray[Any, Any], np.ndarray[Any,
         raise BadTable(f"{path} has {path.stat().st_size} bytes, a CIFAR-10 batch has 31 million; it is not genuine")
     try:
         batch = _Unpickler(io.BytesIO(path.read_bytes()), encoding="latin1").load()
-        images = batch["data"]
-        labels = np.asarray(batch["labels"], np.int64)
+        # The authors' keys are text; batches that Python 3 wrote again often have bytes.
+        images = batch["data"] if "data" in batch else batch[b"data"]
+        labels = np.asarray(batch["labels"] if "labels" in batch else batch[b"labels"], np.int64)
     except BadTable as error:
         raise BadTable(f"{path}: {error}") from None
     except Exception as error:
