@@ -5,6 +5,7 @@ import math
 import pytest
 
 from edgetrain.analysis import digest
+from edgetrain.inside.stream import append_event, write_json
 from edgetrain.store import Store
 
 PARTS = ("fetch_stall_s", "copy_s", "compute_s", "overhead_s")
@@ -90,3 +91,17 @@ def test_an_empty_record_is_summed_up_as_nothing(document):
 def test_the_tools_own_cost_is_reported(document):
     cost = document()["overhead_pct"]
     assert cost is not None and math.isfinite(cost) and 0 < cost < 5
+
+
+def test_a_doubt_is_told_once_by_its_name_and_counted_in_words(record):
+    run = record()
+    events = str(record.store / "runs" / run / "events-sampler.jsonl")
+    append_event(events, "doubt", "the sampler fell behind: 6 of 324 readings missed", doubt="sampler_fell_behind")
+    append_event(events, "throttle", "sw power cap")
+    append_event(events, "other_load", "other processes use 1.4 of 2 cores")
+    write_json(str(record.store / "runs" / run / "sampler.json"), {"late_p99_s": 0.5, "reads_failed": {"gpu_w": 1}})
+    doubts = digest(Store(record.store).open(run)).document()["doubts"]
+    kinds = [doubt["kind"] for doubt in doubts]
+    assert sorted(kinds) == ["other_load", "sampler_fell_behind", "sensor", "throttle"]
+    words = " ".join(doubt["text"] for doubt in doubts)
+    assert "throttled once" in words and "gpu_w once" in words and "1 times" not in words

@@ -235,7 +235,7 @@ def test_a_slow_probe_is_read_less_often_and_says_so_once(tmp_path: Path) -> Non
     told: list[str] = []
     lane = Lane(Given(slow), tmp_path, time.monotonic_ns() // 1000)
     for _ in range(30):
-        lane.take(lambda kind, text: told.append(text))
+        lane.take(lambda kind, text, doubt: told.append(text))
     assert lane.due_us > time.monotonic_ns() // 1000
     assert lane._least_period_us > 0.8 * 20_000 / MOST_WALL_SHARE
     assert len(told) == 1 and "dear here" in told[0]

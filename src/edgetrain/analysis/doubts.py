@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,13 +28,15 @@ def collect(run: Run, further: Iterable[Mapping[str, str]] = ()) -> list[dict[st
     inside = manifest.get("inside") or {}
     found += _missing_rows(run, inside)
     found += [_doubt("inside", str(problem)) for problem in inside.get("problems") or ()]
-    found += [_doubt(str(event.get("cause", "doubt")), str(event.get("text"))) for event in _events(run, "doubt")]
-    found += _counted(run, "bad_file", "files could not be decoded and were replaced")
-    found += _counted(run, "worker_died", "loader workers died")
-    found += _counted(run, "throttle", "times the device throttled")
-    found += _counted(run, "over_current", "over-current alarms")
-    found += _counted(run, "other_load", "times other processes took the cores")
-    found += _from_sampler(manifest.get("sampler") or {})
+    for event in _events(run, "doubt"):
+        found.append(_doubt(str(event.get("doubt") or event.get("cause") or "doubt"), str(event.get("text"))))
+    told = {doubt["kind"] for doubt in found}
+    if "bad_files" not in told:
+        found += _counted(run, "bad_file", "one file could not be decoded", "{} files could not be decoded")
+    found += _counted(run, "worker_died", "one loader worker died", "{} loader workers died")
+    found += _counted(run, "throttle", "the device throttled once", "the device throttled {} times")
+    found += _counted(run, "over_current", "one over-current alarm", "{} over-current alarms")
+    found += [doubt for doubt in _from_sampler(manifest.get("sampler") or {}) if doubt["kind"] not in told]
     found += _from_cpu(run)
     found += [dict(doubt) for doubt in further]
     unique: dict[tuple[str, str], dict[str, str]] = {}
@@ -60,12 +62,16 @@ def _events(run: Run, kind: str) -> list[Mapping[str, Any]]:
     return [event for event in run.events if event.get("kind") == kind]
 
 
-def _counted(run: Run, kind: str, what: str) -> list[dict[str, str]]:
+def _counted(run: Run, kind: str, once: str, often: str) -> list[dict[str, str]]:
     events = _events(run, kind)
     if not events:
         return []
-    named = "; ".join(str(event.get("text")) for event in events[:3])
-    return [_doubt(kind, f"{len(events)} {what}: {named}{' …' if len(events) > 3 else ''}")]
+    what = once if len(events) == 1 else often.format(len(events))
+    return [_doubt(kind, f"{what}: {_named(events)}")]
+
+
+def _named(events: Sequence[Mapping[str, Any]]) -> str:
+    return "; ".join(str(event.get("text")) for event in events[:3]) + (" …" if len(events) > 3 else "")
 
 
 def _from_sampler(sampler: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -77,7 +83,8 @@ def _from_sampler(sampler: Mapping[str, Any]) -> list[dict[str, str]]:
         )
     failed = {column: count for column, count in (sampler.get("reads_failed") or {}).items() if count}
     if failed:
-        worst = ", ".join(f"{column} {count} times" for column, count in list(failed.items())[:4])
+        often = {column: "once" if count == 1 else f"{count} times" for column, count in failed.items()}
+        worst = ", ".join(f"{column} {times}" for column, times in list(often.items())[:4])
         found.append(_doubt("sensor", f"readings that failed: {worst}"))
     return found
 
@@ -89,9 +96,11 @@ def _from_cpu(run: Run) -> list[dict[str, str]]:
         steal = float(np.nanmean(cpu["steal_share"]))
         if steal > MOST_STEAL:
             found.append(_doubt("steal", f"the host took {steal:.0%} of this virtual machine's CPU time"))
-    load = run.samples.get("load")
-    if load is not None and len(load.get("other_share", ())):
-        other = float(np.nanmean(load["other_share"]))
-        if other > MOST_OTHER_LOAD:
-            found.append(_doubt("other_load", f"other processes used {other:.0%} of the cores on average"))
+    load, seen = run.samples.get("load"), _events(run, "other_load")
+    other = float(np.nanmean(load["other_share"])) if load is not None and len(load.get("other_share", ())) else 0.0
+    if other > MOST_OTHER_LOAD:
+        which = f": {_named(seen)}" if seen else ""
+        found.append(_doubt("other_load", f"other processes used {other:.0%} of the cores on average{which}"))
+    elif seen:
+        found.append(_doubt("other_load", f"other processes took the cores for a while: {_named(seen)}"))
     return found

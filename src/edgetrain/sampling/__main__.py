@@ -41,7 +41,9 @@ def main(argv: list[str] | None = None) -> int:
         device = open_device(options.device)
         fast: list[Probe] = device.probes()
     except EdgetrainError as error:
-        append_event(os.fspath(run / "events-sampler.jsonl"), "doubt", f"no sensors: {error}", by="sampler")
+        append_event(
+            os.fspath(run / "events-sampler.jsonl"), "doubt", f"no sensors: {error}", doubt="no_telemetry", by="sampler"
+        )
         print(f"edgetrain: {error}", file=sys.stderr)
         fast = []
     if options.period_s:

@@ -57,7 +57,7 @@ class Lane:
         if len(row) == len(self.columns) and not all(value != value for value in row):
             self.writer.add((now_us(), *row))
 
-    def take(self, tell: Callable[[str, str], None]) -> None:
+    def take(self, tell: Callable[..., None]) -> None:
         """Read once, now, and set when next."""
         began_us, began_cpu_ns = now_us(), time.thread_time_ns()
         try:
@@ -88,21 +88,21 @@ class Lane:
             self._pass_on(tell)
         self._next(ended_us, tell)
 
-    def _pass_on(self, tell: Callable[[str, str], None]) -> None:
+    def _pass_on(self, tell: Callable[..., None]) -> None:
         try:
             for kind, text in self.probe.told():  # type: ignore[attr-defined]
                 tell(kind, text)
         except Exception as error:
             self.why = f"{type(error).__name__}: {error}"
 
-    def _next(self, ended_us: int, tell: Callable[[str, str], None]) -> None:
+    def _next(self, ended_us: int, tell: Callable[..., None]) -> None:
         period_us = self.probe.period_s * US_PER_S
         if self._least_period_us > period_us:
             period_us = self._least_period_us
             if not self._told_slow and period_us > WORTH_TELLING * self.probe.period_s * US_PER_S:
                 self._told_slow = True
                 text = f"probe {self.name} is dear here: read every {period_us / US_PER_S:.2f} s, not every "
-                tell("doubt", f"{text}{self.probe.period_s:g} s")
+                tell("doubt", f"{text}{self.probe.period_s:g} s", doubt="probe_slow")
         if self._backoff > 1:
             period_us = max(period_us, min(period_us * self._backoff, MOST_BACKOFF_S * US_PER_S))
         elif self._phased:
