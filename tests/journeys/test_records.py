@@ -54,6 +54,45 @@ def test_a_run_nobody_made_is_named_in_the_message(edgetrain, record):
     assert "nosuch" in err and "edgetrain ls" in err
 
 
+def test_a_name_that_fits_several_runs_names_them_and_its_end_is_enough(edgetrain, record):
+    first, second = record(seed=1), record(seed=2)
+    status, _, err = edgetrain("show", first[:4])
+    assert status == 1
+    assert first in err and second in err and "…" not in err
+    assert json.loads(edgetrain("show", first[-4:], "--json")[1])["run"] == first
+    assert edgetrain("show", "")[0] == 2
+
+
+def test_a_store_that_is_no_folder_is_not_called_empty(edgetrain, tmp_path):
+    (tmp_path / "file").write_text("")
+    for arguments in (("ls",), ("show",), ("report",)):
+        status, out, err = edgetrain(*arguments, "--store", str(tmp_path / "file"))
+        assert (status, out) == (1, "")
+        assert "cannot read the store" in err
+
+
+def test_a_filter_that_nothing_fits_does_not_call_the_store_empty(edgetrain, record):
+    record()
+    status, _, err = edgetrain("ls", "--network", "vgg11")
+    assert status == 0 and "no runs of network vgg11" in err
+
+
+def test_a_run_is_not_compared_with_itself_nor_with_an_empty_one(edgetrain, record):
+    run, empty = record(), record(epochs=0, power_w=None)
+    status, out, err = edgetrain("compare", run, "--", "last", run)
+    assert (status, out) == (2, "") and "both sides" in err
+    status, out, err = edgetrain("compare", run, empty)
+    assert (status, out) == (2, "") and empty in err
+    assert edgetrain("export", empty, "--csv")[0] == 1
+
+
+def test_a_loop_that_never_waited_is_not_infinitely_better(edgetrain, record):
+    runs = [record(seed=seed, epochs=1, minibatches=1) for seed in range(2)]
+    found = json.loads(edgetrain("compare", *runs, "--json")[1])
+    (stall,) = [row for row in found["warm"] if row["metric"] == "fetch_stall"]
+    assert stall["words"] == "none on either side" and stall["change"] == 0
+
+
 def test_compare_takes_its_sides_around_two_dashes(edgetrain, record):
     slow = [record(seed=seed, compute_us=60_000) for seed in range(3)]
     fast = [record(seed=seed + 10) for seed in range(3)]

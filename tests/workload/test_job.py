@@ -6,8 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from edgetrain.errors import UsageError  # noqa: E402
 from edgetrain.workload import transforms  # noqa: E402
-from edgetrain.workload.job import Shuffled  # noqa: E402
+from edgetrain.workload.job import Shuffled, _own  # noqa: E402
 from edgetrain.workload.loop import moved  # noqa: E402
 
 
@@ -52,6 +53,11 @@ def test_photographs_come_out_as_the_papers_feed_them():
     assert float(image[0].max()) == pytest.approx(1.0)
     assert float(image[1].min()) == pytest.approx(-1.0)
     assert abs(float(image[2].median())) < 0.01
+
+
+def test_an_own_function_that_wants_arguments_is_refused_in_a_sentence():
+    with pytest.raises(UsageError, match="cannot be called without arguments"):
+        _own("json:dumps")
 
 
 def test_moving_keeps_the_shape_of_any_minibatch():

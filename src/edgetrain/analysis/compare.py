@@ -76,6 +76,9 @@ def compare(a: Sequence[Digest], b: Sequence[Digest], seed: int = 0) -> Comparis
     """Compare two groups of runs."""
     if not a or not b:
         raise UsageError("compare needs runs on both sides: edgetrain compare A1 A2 A3 -- B1 B2 B3")
+    for each in (*a, *b):
+        if not each.epochs and each.summary["power_w"]["mean"] is None:
+            raise UsageError(f"run {each.run.run} recorded nothing to compare; edgetrain show {each.run.run} says why")
     several = all(len(digest.epochs) > 1 for digest in (*a, *b))
     return Comparison(
         tuple(digest.run.run for digest in a),
@@ -131,11 +134,18 @@ def _difference(
     name: str, unit: str, a: list[NDArray[np.float64]], b: list[NDArray[np.float64]], seed: int
 ) -> Difference:
     mean_a, mean_b = (float(np.mean([run.mean() for run in side])) for side in (a, b))
-    change = mean_b / mean_a - 1 if mean_a else math.inf
     fewest = min(len(a), len(b))
-    if fewest < FEWEST_RUNS or mean_a <= 0 or mean_b <= 0:
+    if mean_a <= 0 or mean_b <= 0:
+        # Nothing to take a ratio of: the loop of one side never waited, say.
+        same = mean_a == mean_b
+        words = "none on either side" if same else f"{'A' if mean_a <= 0 else 'B'} has none"
+        change = 0.0 if same else -1.0 if mean_b <= 0 else math.inf
+        return Difference(name, unit, mean_a, mean_b, change, None, None, None, words)
+    change = mean_b / mean_a - 1
+    if fewest < FEWEST_RUNS:
         more = max(_runs_needed(a, b, change), FEWEST_RUNS) - fewest
-        words = f"these runs differ by {change:+.1%}; whether the setting does needs {more} more runs a side"
+        runs = "1 more run" if more == 1 else f"{more} more runs"
+        words = f"these runs differ by {change:+.1%}; whether the setting does needs {runs} a side"
         return Difference(name, unit, mean_a, mean_b, change, None, None, None, words)
     draw = np.random.default_rng(seed)
     ratios = np.log(_resample(b, draw)) - np.log(_resample(a, draw))

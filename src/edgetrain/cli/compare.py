@@ -49,6 +49,10 @@ def compare_runs(
     else:
         raise UsageError("put -- between the runs of A and those of B: edgetrain compare A1 A2 A3 -- B1 B2 B3")
     place = Store(store)
+    on_a, on_b = ({place.find(run).resolve() for run in side} for side in sides)
+    if on_a & on_b:
+        names = ", ".join(sorted(path.name for path in on_a & on_b))
+        raise UsageError(f"{names} cannot stand on both sides: a run does not differ from itself")
     a, b = ([digest(place.open(run)) for run in side] for side in sides)
     found = compare(a, b, seed)
     if json:

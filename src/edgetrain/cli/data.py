@@ -18,7 +18,7 @@ from edgetrain.units import spell_bytes
 from edgetrain.workload.catalog import CATALOG, entry
 from edgetrain.workload.datasets import survey
 from edgetrain.workload.datasets.layout import file_sizes, size_quantiles
-from edgetrain.workload.generate import generate, recipe
+from edgetrain.workload.generate import expected_bytes, generate, is_ready, recipe
 
 PANEL, ORDER = "measure", 25
 
@@ -37,7 +37,7 @@ def data(
         Path | None, typer.Argument(help="A dataset you have, to look at; left out, one is generated.")
     ] = None,
     scale: Annotated[float, typer.Option(help="Size of the generated dataset; 1 is the papers'.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Another seed draws another dataset of the same shape.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed draws another dataset of the same shape.")] = 0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to generate it; the store where left out.")
     ] = None,
@@ -54,8 +54,13 @@ def data(
         what = recipe(known, scale, seed)
         folder = output or Store(store).data / what.folder
         if dry_run:
-            size = spell_bytes(what.samples * known.file_bytes) if known.file_bytes else "a few MB"
-            console().print(f"would generate {what.samples} samples, about {size}, in {folder}")
+            size, ready = expected_bytes(what), is_ready(folder, what)
+            if json:
+                emit({"schema": SCHEMA, "dataset": folder, "samples": what.samples, "bytes": size, "ready": ready})
+            elif ready:
+                console().print(f"nothing to do: {what.samples} samples lie in {folder}")
+            else:
+                console().print(f"would generate {what.samples} samples, about {spell_bytes(size)}, in {folder}")
             return
         with Shown() as shown:
             generate(folder, what, lambda done, total: shown("dataset", done, total))

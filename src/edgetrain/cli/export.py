@@ -9,7 +9,7 @@ import typer
 
 from edgetrain.analysis import digest
 from edgetrain.cli.options import StoreOption, complete_run
-from edgetrain.errors import UsageError
+from edgetrain.errors import StoreError, UsageError
 from edgetrain.report.export.tables import write_csv, write_parquet
 from edgetrain.report.export.trace import write_trace
 from edgetrain.report.text import console
@@ -42,7 +42,7 @@ def export(
         raise UsageError("say which format: one of --csv, --parquet, --trace")
     found = digest(Store(store).open(run))
     if not len(found.parts):
-        raise UsageError(f"run {found.run.run} holds no training minibatches to export")
+        raise StoreError(f"run {found.run.run} holds no training minibatches to export; edgetrain show says why")
     ending = ".csv" if csv else ".parquet" if parquet else ".trace.json"
     path = output or Path(found.run.run + ending)
     try:

@@ -39,6 +39,11 @@ def ls(
         emit({"schema": SCHEMA, "store": place.path, "runs": rows})
         return
     if not rows:
-        console(stderr=True).print(f"no runs in {place.path}; make one with: edgetrain run lenet5")
+        told = console(stderr=True)
+        if network or campaign:
+            wanted = f"network {network}" if network else f"campaign {campaign}"
+            told.print(f"no runs of {wanted} in {place.path}; edgetrain ls shows all there are")
+        else:
+            told.print(f"no runs in {place.path}; make one with: edgetrain run lenet5")
         return
     console().print(list_runs(rows))

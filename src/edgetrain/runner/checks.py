@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from edgetrain.errors import UsageError
 from edgetrain.schema import Experiment
 from edgetrain.workload.catalog import entry, is_own
 
 TIMINGS, COMPUTES, CACHES = ("async", "sync"), ("auto", "cuda", "cpu", "paced"), ("cold", "warm", "keep")
+OPTIMIZERS = ("sgd", "adam", "adamw")
 
 
 def check(experiment: Experiment) -> None:
@@ -16,6 +19,7 @@ def check(experiment: Experiment) -> None:
         ("timing", experiment.timing, TIMINGS),
         ("compute", experiment.compute, COMPUTES),
         ("cache", loading.cache, CACHES),
+        ("optimizer", experiment.workload.optimizer, OPTIMIZERS),
         ("start method", loading.start_method, (None, "fork", "spawn", "forkserver")),
     ):
         if value not in known:
@@ -29,10 +33,18 @@ def check(experiment: Experiment) -> None:
         ("--batch-size", experiment.workload.batch_size, 0),
         ("--minibatches", experiment.max_minibatches, 1),
         ("--baseload-s", experiment.baseload_s, 0),
+        ("--classes", experiment.workload.classes, 1),
+        ("--lr", experiment.workload.learning_rate, 0),
+        ("--momentum", experiment.workload.momentum, 0),
+        ("--seed", experiment.seed, 0),
     ):
-        if number is not None and not number >= least:
+        if number is not None and not (number >= least and math.isfinite(number)):
             raise UsageError(f"{what} must be at least {least}, not {number}")
-    if experiment.compute == "paced" and experiment.preset is None and not (experiment.compute_ms or 0) > 0:
+    paced_ms = experiment.compute_ms or 0
+    if experiment.compute == "paced" and experiment.preset is None and not 0 < paced_ms < math.inf:
         raise UsageError("paced compute needs the time of a step in milliseconds: --compute paced --compute-ms 30")
-    if not is_own(experiment.workload.network):
-        entry(experiment.workload.network)
+    network = experiment.workload.network
+    if not is_own(network):
+        entry(network)
+    elif not all(part.isidentifier() for part in network.replace(":", ".").split(".")):
+        raise UsageError(f"{network!r} names no function; write module:function, for example train:make_workload")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from edgetrain.errors import StoreError
+from edgetrain.errors import StoreError, UsageError
 from edgetrain.inside.stream import write_json
 from edgetrain.schema import SCHEMA, Columns, Run
 from edgetrain.store.codec import JoinedColumns, StreamColumns, read_events, read_json, read_stream
@@ -73,6 +73,8 @@ class Store:
 
     def find(self, name: str) -> Path:
         """Return the directory of a run named by id, by the start or end of one, by path, or as `last`."""
+        if not name:
+            raise UsageError("which run is not said: give an id, the start or end of one, a folder, or last")
         as_path = Path(name)
         if (as_path / "manifest.json").is_file():
             return as_path
@@ -87,14 +89,20 @@ class Store:
         if len(hits) == 1:
             return self.runs / hits[0]
         if hits:
-            raise StoreError(f"{name!r} fits {len(hits)} runs ({', '.join(hits[:4])} …); give more of the id")
+            some = ", ".join(hits[:4]) + (" …" if len(hits) > 4 else "")
+            raise StoreError(f"{name!r} fits {len(hits)} runs ({some}); give more of the id, or its end")
         raise StoreError(f"there is no run {name!r} in {self.path}; edgetrain ls shows those there are")
 
     def _ids(self) -> list[str]:
         try:
             found = [entry.name for entry in os.scandir(self.runs) if entry.is_dir()]
-        except OSError:
+        except FileNotFoundError:
             return []
+        except OSError as error:
+            raise StoreError(
+                f"cannot read the store {self.path} ({error.strerror}); a store is a folder that this user may read: "
+                "choose another with --store or EDGETRAIN_STORE"
+            ) from error
 
         def made(run: str) -> tuple[str, int]:
             try:

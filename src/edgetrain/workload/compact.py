@@ -22,6 +22,7 @@ CHUNK = 10_000
 SHAPES = 40  # drawn forms of one digit
 BILINEAR, BICUBIC = 2, 3  # Pillow's own numbers: the names moved between the versions boards have
 FOLLOWERS = 64  # words that may follow a word
+SAMPLE_BYTES = {"mnist": 28 * 28 + 1, "cifar10": cifar.RECORD_BYTES, "tokens": 2 * CATALOG["lstm"].shape[0]}
 
 
 def _write(path: Path, *parts: bytes) -> None:

@@ -16,6 +16,7 @@ same attributes):
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -182,6 +183,12 @@ def _own(name: str) -> Mapping[str, Any]:
         raise UsageError(
             f"{module} has no function {function!r}; write module:function, for example train:make_workload"
         )
+    try:
+        inspect.signature(make).bind()
+    except TypeError as error:
+        raise UsageError(f"{name} cannot be called without arguments ({error}); make a function that can") from None
+    except ValueError:
+        pass  # built in: no signature to look at
     given = make()
     if not isinstance(given, Mapping):
         given = {key: getattr(given, key) for key in dir(given) if not key.startswith("_")}
