@@ -202,7 +202,7 @@ def raises() -> Sequence[float]:
 def test_a_probe_that_misbehaves_gives_nan_and_is_counted(tmp_path: Path, read) -> None:
     lane = Lane(Given(read), tmp_path, 0)
     for _ in range(4):
-        lane.take(lambda kind, text: None)
+        lane.take(lambda kind, text, **facts: None)
     account = lane.account()
     lane.close()
     columns = read_stream(tmp_path / "samples-given.ets").columns
@@ -214,7 +214,7 @@ def test_a_probe_that_misbehaves_gives_nan_and_is_counted(tmp_path: Path, read) 
 def test_one_bad_column_leaves_the_others_and_is_counted(tmp_path: Path) -> None:
     lane = Lane(Given(lambda: [math.nan, 7.0]), tmp_path, 0)
     for _ in range(5):
-        lane.take(lambda kind, text: None)
+        lane.take(lambda kind, text, **facts: None)
     lane.close()
     assert lane.failed == {"x_w": 4}
     assert list(read_stream(tmp_path / "samples-given.ets").columns["y_w"]) == [7.0] * 5
@@ -222,7 +222,7 @@ def test_one_bad_column_leaves_the_others_and_is_counted(tmp_path: Path) -> None
 
 def test_numbers_too_large_for_their_column_are_stored_not_raised(tmp_path: Path) -> None:
     lane = Lane(Given(lambda: [1e300, math.inf]), tmp_path, 0)
-    lane.take(lambda kind, text: None)
+    lane.take(lambda kind, text, **facts: None)
     lane.close()
     assert read_stream(tmp_path / "samples-given.ets").rows == 1
 
@@ -235,7 +235,7 @@ def test_a_slow_probe_is_read_less_often_and_says_so_once(tmp_path: Path) -> Non
     told: list[str] = []
     lane = Lane(Given(slow), tmp_path, time.monotonic_ns() // 1000)
     for _ in range(30):
-        lane.take(lambda kind, text, doubt: told.append(text))
+        lane.take(lambda kind, text, **facts: told.append(text))
     assert lane.due_us > time.monotonic_ns() // 1000
     assert lane._least_period_us > 0.8 * 20_000 / MOST_WALL_SHARE
     assert len(told) == 1 and "dear here" in told[0]
@@ -250,14 +250,14 @@ def test_a_probe_that_burns_cpu_is_held_to_its_share_of_a_core(tmp_path: Path) -
 
     lane = Lane(Given(busy), tmp_path, time.monotonic_ns() // 1000)
     for _ in range(40):
-        lane.take(lambda kind, text: None)
+        lane.take(lambda kind, text, **facts: None)
     assert lane._least_period_us >= 0.9 * 2000 / MOST_CPU_SHARE
 
 
 def test_missed_readings_are_counted_and_never_made_up_for(tmp_path: Path) -> None:
     began_us = time.monotonic_ns() // 1000
     lane = Lane(Given(lambda: [1.0, 2.0]), tmp_path, began_us - 1_000_000)  # a second behind
-    lane.take(lambda kind, text: None)
+    lane.take(lambda kind, text, **facts: None)
     assert lane.missed == pytest.approx(100, abs=3)
     assert (lane.due_us - (began_us - 1_000_000)) % 10_000 == 0  # still on its grid
     assert lane.due_us > began_us
@@ -268,7 +268,7 @@ def test_a_full_disk_ends_the_stream_and_not_the_sampler(tmp_path: Path) -> None
         pytest.skip("no /dev/full")
     (tmp_path / "samples-given.ets").symlink_to("/dev/full")
     lane = Lane(Given(lambda: [1.0, 2.0]), tmp_path, 0)
-    lane.take(lambda kind, text: None)
+    lane.take(lambda kind, text, **facts: None)
     lane.close()
     assert "No space left" in lane.writer.failed
 
