@@ -27,9 +27,8 @@ class Profiled:
     name: str
     table: ModeTable
     measurements: Sequence[ModeMeasurement]
-    stalls: Mapping[str, np.ndarray[Any, Any]] = field(
-        default_factory=dict
-    )  # stall_s and compute_s where runs hold them
+    stalls: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)  # where runs hold them
+    baseload_w: float | None = None  # the least that runs measured at rest
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,8 @@ def read_profiled(name: str, store: Path | None) -> Profiled:
         found = measurements_from(documents)
         if not found:
             raise UsageError(f"none of the {len(runs)} runs of campaign {name} has a power mode, a time and a power")
-        table = table_of(found)
-        return Profiled(name, table, found, stalls_from(documents))
+        idle = [each["baseload_w"] for each in documents if each.get("baseload_w") is not None]
+        return Profiled(name, table_of(found), found, stalls_from(documents), min(idle, default=None))
     try:
         campaign = read_campaign(records, name)
     except StoreError as error:

@@ -40,6 +40,7 @@ from edgetrain.report.text import console
 from edgetrain.schema import SCHEMA, Measure, PowerMode
 
 PANEL, ORDER = "decide", 10
+_AXES = {"time": "time_s", "power": "power_w", "energy": "energy_j"}
 FROM, LIMITS, WHOLE, CHECK, SHOW = "Choose from", "Limits", "Whole trainings", "Confirm and apply", "Show"
 
 
@@ -140,6 +141,9 @@ def recommend(
         bool,
         typer.Option("--frontier", help="Show what nothing beats, and stock modes against it.", rich_help_panel=SHOW),
     ] = False,
+    frontier_axes: Annotated[
+        str, typer.Option(help="Of --frontier: time,power; time,energy; or power,energy.", rich_help_panel=SHOW)
+    ] = "time,power",
     explain: Annotated[
         bool, typer.Option("--explain", help="The reasoning in sentences.", rich_help_panel=SHOW)
     ] = False,
@@ -170,6 +174,7 @@ def recommend(
     else:
         source = _read(profiled, predictor, modes, device, store, known, seed)
         power_w = source.candidates.predictions.power_w
+        baseload_w = source.baseload_w if baseload_w is None else baseload_w
         notes = check_against(limits, float(power_w.min()), float(power_w.max()), baseload_w)
         answer = _chosen(goal, source, measure, confirm_, notes)
     document = answer.document
@@ -192,7 +197,7 @@ def recommend(
             "--battery-wh, --period and --cold-epoch-s are about whole trainings; give --minibatches and --epochs too"
         )
     if frontier:
-        _add_frontier(document, answer, goal)
+        _add_frontier(document, answer, goal, frontier_axes)
     if apply:
         document["applied"] = _apply(answer, device, dry_run)
     if json:
@@ -211,6 +216,7 @@ class Source:
     candidates: Candidates
     board: BoardModes
     about: dict[str, Any]
+    baseload_w: float | None = None
 
 
 @dataclass(frozen=True)
@@ -252,11 +258,11 @@ def _read(
     about = {"profiled": len(known.table), "predictor": None, "prior": None if prior is None else prior.name}
     if len(seen) == len(board.modes):
         candidates = Candidates.of(board.modes, exact_predictions(known.table), seen, board.stock)
-        return Source(candidates, board, {**about, "prior": None})
+        return Source(candidates, board, {**about, "prior": None}, known.baseload_w)
 
     predictions = fit(known.table, prior, seed, board.modes).predict(board.modes)
     candidates = Candidates.of(board.modes, predictions, seen, board.stock)
-    return Source(candidates, board, about)
+    return Source(candidates, board, about, known.baseload_w)
 
 
 def _saved(path: Path) -> Predictor:
@@ -319,9 +325,14 @@ def _answer(
     return Answer(whole, candidates, board, None if best is None else best.row, None if best is None else best.mode)
 
 
-def _add_frontier(document: dict[str, Any], answer: Answer, goal: Goal) -> None:
+def _add_frontier(document: dict[str, Any], answer: Answer, goal: Goal, axes: str) -> None:
+    named = tuple(word.strip() for word in axes.split(","))
+    if len(named) != 2 or len(set(named)) != 2 or not set(named) <= set(_AXES):
+        raise UsageError(f"--frontier-axes names two of time, power and energy, not {axes!r}")
     outlook = look(answer.candidates, goal)
-    points = frontier_with_intervals(answer.candidates.predictions, answer.candidates.modes)
+    points = frontier_with_intervals(
+        answer.candidates.predictions, answer.candidates.modes, (_AXES[named[0]], _AXES[named[1]])
+    )
     document["frontier"] = frontier_document(points, answer.candidates)
     stock: dict[str, int | None] = {**answer.board.stock, **dict.fromkeys(answer.board.unlisted_stock)}
     lost = losses(outlook.time_s, outlook.power_w, stock, outlook.energy_j)

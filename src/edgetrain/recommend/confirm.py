@@ -15,13 +15,14 @@ import numpy as np
 from edgetrain.errors import DeviceError
 from edgetrain.predict import student
 from edgetrain.predict.base import Array, Predictions
-from edgetrain.recommend.choose import Choice, choose
+from edgetrain.recommend.choose import Choice, Pick, choose
 from edgetrain.recommend.goals import Goal
 from edgetrain.recommend.learn import learn
 from edgetrain.recommend.outlook import SELECTION_FACTOR, Candidates, Outlook, look, peak_ratio
 from edgetrain.schema import Measure, ModeMeasurement
 
 UNCONFIRMED_CONFIDENCE = 0.995  # what an answer that could not be confirmed must reach
+MUCH_BETTER = 0.8  # of the cost of the best mode seen: only then an unseen one is preferred to it
 WORTH_PCT = 0.1  # an expected gain below this share of the cost is not worth a confirmation
 NO_ANSWER_COST = 2.0  # having no answer counts as twice the cost of the best: a penalty of 100 %
 
@@ -88,13 +89,20 @@ def confirm(
 
 
 def _settle(candidates: Candidates, goal: Goal, factor: float) -> tuple[Choice, bool]:
-    """Return the best mode seen within the limits, else one that is safe unseen, else no answer."""
-    outlook = look(candidates, goal, factor)
-    if bool((outlook.feasible & outlook.measured).any()):
-        return choose(candidates, goal, factor, measured_only=True), True
+    """Return the best mode seen within the limits, or a safe unseen one that is much better, or no answer."""
+    seen = choose(candidates, goal, factor, measured_only=True)
     strict = replace(goal, confidence=max(goal.confidence, UNCONFIRMED_CONFIDENCE))
     # Without the factor's discount: this is the one answer nobody has looked at.
-    return choose(candidates, strict, max(factor, 1.0)), False
+    unseen = choose(candidates, strict, max(factor, 1.0))
+    if seen.best is None:
+        return unseen, False
+    if unseen.best is None or _cost(unseen.best, goal) > MUCH_BETTER * _cost(seen.best, goal):
+        return seen, True
+    return unseen, unseen.best.row in candidates.seen
+
+
+def _cost(pick: Pick, goal: Goal) -> float:
+    return {"time": pick.time_s, "energy": pick.energy_j, "power": pick.power_w}[goal.minimise].value
 
 
 def next_to_confirm(

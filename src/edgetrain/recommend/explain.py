@@ -66,9 +66,11 @@ def _margin(best: Mapping[str, Any], name: str, limit: float, confidence: float)
     if best[column]["origin"] != "predicted":
         return f"its {name} was seen {room:.1f} % below the limit"
     return (
-        f"its {name} is expected {room:.1f} % below the limit, which keeps it with {held:.1f} % probability "
-        f"({confidence:g} % was asked); "
-        "the room is there because a mode that looks best is more often under- than over-estimated"
+        f"its {name} is expected {room:.1f} % below the limit, which keeps it with {held:.1f} % probability, as "
+        "calibrated on "
+        f"modes that were chosen ({confidence:g} % was asked); the room is there because a mode that looks best is "
+        "more "
+        "often under- than over-estimated"
     )
 
 
