@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _BYTES_PER_PARAMETER = 3 * 4  # weight, gradient, momentum of SGD
-# Interpreter, torch, and the CUDA context on a board: JetPack images show 0.7 to 1.2 GB with torch imported.
+# Interpreter, torch and the CUDA context on a board. Assumed: no source of ours gives it; measure yours and say
+# `page_cache` instead of `ram` where it matters.
 RUNTIME_BYTES = 900_000_000
 
 
