@@ -149,3 +149,17 @@ def test_the_report_is_one_page_that_fetches_nothing(edgetrain, record, tmp_path
     assert page.found == []
     assert text.count("<svg") == 2
     assert "never said that it ended" in text
+
+
+def test_runs_of_one_setting_are_told_apart_on_the_page_and_their_doubt_is_said_once(edgetrain, record, tmp_path):
+    doubt = {"kind": "other_load", "text": "other processes used half of the cores"}
+    runs = [record(seed=seed, doubts=[doubt]) for seed in range(2)]
+    assert edgetrain("report", *runs, "-o", "page.html")[0] == 0
+    text = (tmp_path / "page.html").read_text()
+    assert text.count(doubt["text"]) == 1 and "every run" in text
+    assert all(f"run {run[-4:]}" in text for run in runs)
+
+
+def test_ids_are_listed_whole_however_long_the_other_columns(edgetrain, record):
+    run = record(campaign="a-campaign-with-a-name-that-alone-fills-most-of-the-line", workload={"network": "n" * 40})
+    assert run in edgetrain("ls")[1]

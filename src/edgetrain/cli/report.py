@@ -48,4 +48,5 @@ def report(
         write_page(documents, output, title)
     except OSError as error:
         raise UsageError(f"cannot write {output} ({error.strerror}); choose another place with -o") from error
-    console(stderr=True).print(f"wrote {output}: {len(documents)} runs, {spell_bytes(output.stat().st_size)}")
+    runs_told = "1 run" if len(documents) == 1 else f"{len(documents)} runs"
+    console(stderr=True).print(f"wrote {output}: {runs_told}, {spell_bytes(output.stat().st_size)}")

@@ -154,8 +154,8 @@ def _numbers(document: Mapping[str, Any]) -> Text:
     text = Text()
     if minibatch["median_ms"] is not None:
         text.append(
-            f"minibatch, steady: median {spell(minibatch['median_ms'])} ms, mean {spell(minibatch['mean_ms'])}, "
-            f"p95 {spell(minibatch['p95_ms'])}, p99 {spell(minibatch['p99_ms'])}"
+            f"minibatch, steady: median {spell(minibatch['median_ms'])} ms, mean {spell(minibatch['mean_ms'])} ms, "
+            f"p95 {spell(minibatch['p95_ms'])} ms, p99 {spell(minibatch['p99_ms'])} ms"
             f"  (minibatches {steady['first']}–{steady['last']})\n"
         )
     if power["mean"] is not None:
@@ -197,6 +197,8 @@ def _doubts(document: Mapping[str, Any]) -> list[RenderableType]:
 def list_runs(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Return the runs of a store for the terminal."""
     table = plain_table("run", "state", "origin", "network", "batch", "workers", "cache", "device", "campaign")
+    # An id that is cut short cannot be copied; any other column gives way first.
+    table.columns[0].min_width = max(len(str(row["run"])) for row in rows)
     for row in rows:
         values = [row.get(name) for name in ("state", "origin", "network", "batch_size", "workers", "cache")]
         values += [row.get("device"), row.get("campaign")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ CAUSE_COLOURS = {
     "contention_s": "contention",
     "handover_s": "handover",
 }
+CACHE_WORDS = {"keep": "cache kept"}  # cold and warm say it themselves
 MOST_BARS = 60  # epochs drawn in one picture
 
 
@@ -82,6 +84,11 @@ def _place(document: Mapping[str, Any]) -> tuple[str, int]:
 def _group(name: str, documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     documents = sorted(documents, key=_place)
     rows = [_row(document) for document in documents]
+    settings = Counter(row["setting"] for row in rows)
+    for row in rows:
+        if settings[row["setting"]] > 1:
+            # The end of the id, by which `show` finds the run.
+            row["setting"] += f", run {str(row['run'])[-4:]}"
     bars: list[Bar] = []
     reasons: list[Bar] = []
     for row, document in zip(rows, documents, strict=True):
@@ -107,7 +114,18 @@ def _group(name: str, documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "reasons": stacked_bars(reasons[:MOST_BARS], "ms of stall a minibatch") if reasons else "",
         "cut": max(0, len(bars) - MOST_BARS),
         "verdict": _verdict(rows),
+        "doubts": _doubts(rows),
     }
+
+
+def _doubts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return each doubt once, with the settings it is about."""
+    about: dict[str, list[str]] = {}
+    for row in rows:
+        for doubt in row["doubts"]:
+            about.setdefault(doubt["text"], []).append(row["setting"])
+    everywhere = len(rows) if len(rows) > 1 else 0
+    return [("every run" if len(named) == everywhere else "; ".join(named), text) for text, named in about.items()]
 
 
 def _row(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +140,7 @@ def _row(document: Mapping[str, Any]) -> dict[str, Any]:
         text
         for text in (
             spell_workers(loading.get("workers")),
-            str(loading.get("cache") or ""),
+            CACHE_WORDS.get(str(loading.get("cache")), str(loading.get("cache") or "")),
             f"batch {workload['batch_size']}" if workload.get("batch_size") not in (None, 16) else "",
             _factors(document.get("factors")),
         )
@@ -131,6 +149,7 @@ def _row(document: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "run": document["run"],
         "origin": document.get("origin"),
+        "batch_size": workload.get("batch_size"),
         "setting": setting or document["run"],
         "epochs": epochs,
         "minibatches": sum(epoch["minibatches"] for epoch in epochs),
@@ -155,7 +174,7 @@ def _factors(factors: Mapping[str, Any] | None) -> str:
 def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return one sentence on what the runs of a network show, from medians, without calling luck a finding."""
     known = [row for row in rows if row["median_ms"] and row["stall_share"] is not None]
-    if len(known) < 2:
+    if len(known) < 2 or len({row["batch_size"] for row in known}) > 1:
         return ""
     best = min(known, key=lambda row: row["median_ms"])
     worst = max(known, key=lambda row: row["median_ms"])
@@ -165,5 +184,5 @@ def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
     return (
         f"The fastest setting tried here ({best['setting']}) takes {best['median_ms']:.3g} ms a minibatch, "
         f"{gain:.2g} times less than the slowest ({worst['setting']}, {worst['stall_share']:.0%} of its time stalled). "
-        "One run each: repeat before you rely on small differences."
+        "These are single runs: repeat them before you rely on small differences."
     )
