@@ -7,6 +7,7 @@ import importlib
 import os
 import pkgutil
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -32,12 +33,23 @@ class _Stopped(Exception):
 
 
 class _Verbs(TyperGroup):
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        """Read the arguments."""
+        with _passing_typer():
+            return super().make_context(*arguments, **more)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the verb."""
-        try:
+        with _passing_typer():
             return super().invoke(ctx)
-        except KeyboardInterrupt as stopped:
-            raise _Stopped(str(stopped)) from None
+
+
+@contextlib.contextmanager
+def _passing_typer() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        raise _Stopped(str(stopped)) from None
 
 
 def build(only: str | None = None) -> typer.Typer:
