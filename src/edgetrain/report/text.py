@@ -196,11 +196,17 @@ def _doubts(document: Mapping[str, Any]) -> list[RenderableType]:
 
 def list_runs(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Return the runs of a store for the terminal."""
-    table = plain_table("run", "state", "origin", "network", "batch", "workers", "cache", "device", "campaign")
-    # An id that is cut short cannot be copied; any other column gives way first.
-    table.columns[0].min_width = max(len(str(row["run"])) for row in rows)
+    headers = {
+        "state": "state", "origin": "origin", "network": "network", "batch_size": "batch", "workers": "workers",
+        "cache": "cache", "device": "device", "campaign": "campaign",
+    }  # fmt: skip
+    names = [name for name in headers if name != "campaign" or any(row.get(name) for row in rows)]
+    table = plain_table("run", *(headers[name] for name in names))
+    # An id that is cut short cannot be copied: names in other columns wrap first.
+    for column in table.columns:
+        column.no_wrap = column.header not in ("network", "device", "campaign")
+        column.overflow = "fold"
     for row in rows:
-        values = [row.get(name) for name in ("state", "origin", "network", "batch_size", "workers", "cache")]
-        values += [row.get("device"), row.get("campaign")]
+        values = [row.get(name) for name in names]
         table.add_row(str(row["run"]), *("–" if value is None else escape(str(value)) for value in values))
     return table
