@@ -119,6 +119,28 @@ def test_a_graph_being_captured_is_left_alone() -> None:
     assert emitted == [[None]] and device.waits == 0
 
 
+def test_no_thread_looks_at_events_while_a_graph_is_captured() -> None:
+    device = Device()
+    calls: list[str] = []
+    graph = type(
+        "CUDAGraph",
+        (),
+        {"capture_begin": lambda _: calls.append("begin"), "capture_end": lambda _: calls.append("end")},
+    )
+    device.cuda.CUDAGraph = graph
+    cuda, emitted, _ = cuda_on(device)
+    row: list[Any] = [None]
+    cuda.mark(row, 0)
+    cuda.close(row)
+    capture = graph()
+    capture.capture_begin()
+    assert not cuda.settle() and emitted == []
+    capture.capture_end()
+    assert calls == ["begin", "end"]
+    cuda.drain()
+    assert emitted == [row]
+
+
 def test_a_device_that_cannot_be_anchored_is_a_problem_on_record_not_an_end() -> None:
     device = Device()
 

@@ -6,18 +6,24 @@ before and after says when. Anchors are taken where the loop stands still anyhow
 minute while the GPU waits for data). Between anchors two bounds hold the chain: an event cannot finish before it was
 recorded, nor after it was seen finished.
 
+The loop only records events; the thread that keeps the record reads them, once a second: on an H200 each look at an
+event took the loop about 12 µs. A lock keeps the two apart, held for one event at a time.
+
 Side streams, and work other libraries put on streams of their own, are not seen by an event on the current stream.
 """
 
 from __future__ import annotations
 
 import collections
+import functools
+import threading
 import time
 from typing import Any
 
 US_PER_MS = 1000.0
 ANCHOR_TRIES = 20  # the narrowest of these is kept
 ANCHOR_EVERY_US = 60 * 1000 * 1000
+MOST_WAITING = 20_000  # events not yet read; a training that outruns the keeper by more reads some itself
 MOST_DRIFT = 1e-3  # a clock off by more than this is a broken anchor, not drift
 
 
@@ -30,6 +36,9 @@ class Cuda:
         self._problem = problem
         self._new = lambda: torch.cuda.Event(enable_timing=True)
         self._capturing = getattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+        self._lock = threading.Lock()
+        self._captures = 0  # graphs being captured now: looking at an event from any thread would spoil them
+        self._mind_captures()
         self._free: list[Any] = []
         self._waiting: collections.deque[Any] = (
             collections.deque()
@@ -39,6 +48,33 @@ class Cuda:
         self._rate = 1.0
         self.anchors: list[dict[str, Any]] = []  # for the record: [{at_us, pm_us, rate}]
 
+    def _mind_captures(self) -> None:
+        """Have graph captures say when they begin and end."""
+        graph = getattr(self._torch.cuda, "CUDAGraph", None)
+        if graph is None:
+            return
+        begin, end = graph.capture_begin, graph.capture_end
+
+        @functools.wraps(begin)
+        def capture_begin(*arguments: Any, **named: Any) -> Any:
+            self._captures += 1
+            with self._lock:  # whoever looks at an event now finishes first
+                pass
+            try:
+                return begin(*arguments, **named)
+            except BaseException:
+                self._captures -= 1
+                raise
+
+        @functools.wraps(end)
+        def capture_end(*arguments: Any, **named: Any) -> Any:
+            try:
+                return end(*arguments, **named)
+            finally:
+                self._captures = max(0, self._captures - 1)
+
+        graph.capture_begin, graph.capture_end = capture_begin, capture_end
+
     def mark(self, row: list[Any], column: int) -> None:
         """Record an event on the current stream whose instant will be put into the row."""
         if self._capturing():
@@ -47,45 +83,61 @@ class Cuda:
             self.anchor()
             if self._anchor is None:
                 return
-        event = self._free.pop() if self._free else self._new()
+        event = self._take()
         event.record()
         self._waiting.append((event, row, column, time.monotonic_ns() // 1000))
+
+    def _take(self) -> Any:
+        try:
+            return self._free.pop()
+        except IndexError:
+            return self._new()
 
     def remark(self, row: list[Any], column: int) -> None:
         """Move a mark set earlier in this minibatch to here, or set it."""
         waiting = self._waiting
-        if waiting and waiting[-1][1] is row and waiting[-1][2] == column and not self._capturing():
-            event = waiting.pop()[0]
-            event.record()
-            waiting.append((event, row, column, time.monotonic_ns() // 1000))
-        else:
+        with self._lock:
+            mine = bool(waiting) and waiting[-1][1] is row and waiting[-1][2] == column and not self._capturing()
+            event = waiting.pop()[0] if mine else None
+        if event is None:
             self.mark(row, column)
+            return
+        event.record()
+        waiting.append((event, row, column, time.monotonic_ns() // 1000))
 
     def close(self, row: list[Any]) -> None:
         """The row has no more marks to come; it goes out when those it has are known."""
-        if self._waiting:
-            self._waiting.append((None, row, 0, 0))
-        else:
+        with self._lock:
+            if self._waiting:
+                self._waiting.append((None, row, 0, 0))
+                row = []
+        if row:
             self._emit(row)
+        elif len(self._waiting) > MOST_WAITING:
+            self.settle(8)  # the keeper does not keep up: help it, so that memory stays bounded
 
-    def settle(self, most: int = 4) -> bool:
+    def settle(self, most: int = -1) -> bool:
         """Read finished events, oldest first, without waiting; return whether none is left."""
         waiting = self._waiting
-        while waiting:
-            event, row, column, recorded = waiting[0]
-            if event is None:
+        while True:
+            with self._lock:
+                if not waiting:
+                    return True
+                if self._captures:
+                    return False
+                event, row, column, recorded = waiting[0]
+                if event is None:
+                    waiting.popleft()
+                    self._emit(row)
+                    continue
+                if most == 0 or not event.query():
+                    return False
                 waiting.popleft()
-                self._emit(row)
-                continue
-            if most == 0 or not event.query():
-                return False
-            waiting.popleft()
-            try:
-                row[column] = int(self._host_us(event, recorded))
-            except (RuntimeError, ValueError) as error:  # recorded on another device than the chain's
-                self._problem("an event on the accelerator could not be placed: %s" % error)
+                try:
+                    row[column] = int(self._host_us(event, recorded))
+                except (RuntimeError, ValueError) as error:  # recorded on another device than the chain's
+                    self._problem("an event on the accelerator could not be placed: %s" % error)
             most -= 1
-        return True
 
     def _host_us(self, event: Any, recorded: int) -> float:
         last, last_us = self._last
@@ -99,7 +151,7 @@ class Cuda:
     def drain(self) -> None:
         """Wait for the device, then read everything. Only where the loop stands still anyhow."""
         self._torch.cuda.synchronize()
-        self.settle(most=-1)
+        self.settle()
 
     def anchor(self) -> None:
         """Tie the chain to the host's clock. Waits for the device."""
@@ -107,7 +159,7 @@ class Cuda:
             self.drain()
             best: Any = None
             for _ in range(ANCHOR_TRIES):
-                event = self._free.pop() if self._free else self._new()
+                event = self._take()
                 before = time.monotonic_ns()
                 event.record()
                 event.synchronize()
@@ -123,8 +175,9 @@ class Cuda:
                 span_us = self._anchor[0].elapsed_time(event) * US_PER_MS
                 if span_us > 1e6 and abs((at_us - self._anchor[1]) / span_us - 1) < MOST_DRIFT:
                     self._rate = (at_us - self._anchor[1]) / span_us
-            self._anchor = (event, at_us, width_ns / 2000.0)
-            self._last = (event, at_us)
+            with self._lock:
+                self._anchor = (event, at_us, width_ns / 2000.0)
+                self._last = (event, at_us)
             self.anchors.append({"at_us": int(at_us), "pm_us": width_ns / 2000.0, "rate": self._rate})
             del self.anchors[1:-100]
         except RuntimeError as error:

@@ -231,7 +231,7 @@ class Session(Marks):
         track.evaluating = not (self.training_mode and self._grad_enabled())
         if self.current is track:
             cuda = self._cuda
-            if cuda is not None and cuda.due() and cuda.settle(most=-1):
+            if cuda is not None and cuda.due() and cuda.settle():
                 cuda.anchor()  # nothing is under way on the accelerator: it waits for this minibatch
             return
         stack = self._stack
@@ -315,6 +315,9 @@ class Session(Marks):
 
     def _keep(self) -> None:
         while not self._stop.wait(KEEP_S):
+            if self._cuda is not None:
+                with self.guard("events on the accelerator could not be read"):
+                    self._cuda.settle()
             for writer in self._streams():
                 writer.flush()
             if self._dirty:
