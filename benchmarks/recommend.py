@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import os
 import platform
 import sys
@@ -20,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from edgetrain.predict import ModeTable, read_table
-from edgetrain.recommend.budgets import TableMeasure, evaluate_budgets, judge, sum_up
+from edgetrain.predict import ModeTable, load_prior, read_table
+from edgetrain.recommend import Candidates
+from edgetrain.recommend.budgets import TableMeasure, answer_limits, judge, profiled_candidates, sum_up
 from edgetrain.recommend.frontier import frontier
 from edgetrain.recommend.goals import Goal, Limits, Work
 from edgetrain.recommend.rivals import random_search, slope_search
@@ -34,6 +36,7 @@ LO_W, HI_W, PROFILED, SEARCHED = 10, 50, 10, 9
 PARETO = {"lenet5/MNIST": "emg", "resnet18/CIFAR-10": "cdeijg", "mobilenet_v3/GLD-23k": "acdeijg"}
 
 
+@functools.lru_cache(maxsize=1)
 def tables() -> dict[str, ModeTable]:
     """Return the three training tables on the 441-mode grid they share."""
     folder = SHARED / "data" / "jetson"
@@ -47,11 +50,23 @@ def tables() -> dict[str, ModeTable]:
     return found
 
 
-def budgets(seeds: int, confirm: int, confidence: float) -> list[dict[str, Any]]:
-    """Return the evaluation of each network, its own entry left out of the prior."""
-    return [
-        evaluate_budgets(table, PROFILED, seeds, LO_W, HI_W, confirm, confidence, "orin", (name,))
+@functools.lru_cache(maxsize=1)
+def profiled(seeds: int) -> dict[str, dict[int, Candidates]]:
+    """Return what ten chosen modes tell of each network, its own entry left out of the prior; shared by all rows."""
+    return {
+        name: {
+            seed: profiled_candidates(table, PROFILED, seed, load_prior("orin", without=(name,)))
+            for seed in range(seeds)
+        }
         for name, table in tables().items()
+    }
+
+
+def budgets(seeds: int, confirm: int, confidence: float) -> list[dict[str, Any]]:
+    """Return the evaluation of each network under every limit."""
+    limits = [float(limit) for limit in range(LO_W, HI_W + 1)]
+    return [
+        answer_limits(table, profiled(seeds)[name], limits, confirm, confidence) for name, table in tables().items()
     ]
 
 

@@ -320,6 +320,8 @@ def _answer(
     about: dict[str, Any],
     notes: list[str],
 ) -> Answer:
+    if best is not None and best.extrapolated:
+        notes = ["the chosen mode lies outside the clocks that were profiled: confirm it (--confirm)", *notes]
     document["notes"] = [*document["notes"], *notes]
     whole = with_schema(SCHEMA, {"from": about}, document)
     return Answer(whole, candidates, board, None if best is None else best.row, None if best is None else best.mode)

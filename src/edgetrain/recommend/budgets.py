@@ -8,12 +8,11 @@ on a feasible limit counts as a penalty of 100 %; a broken limit counts as 0, ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgetrain.errors import UsageError
 from edgetrain.predict import Prior, choose_modes, fit, load_prior
@@ -96,42 +95,52 @@ def evaluate_budgets(
     if not 2 <= profile <= len(table):
         raise UsageError(f"--profile must be from 2 to the table's {len(table)} modes, not {profile}")
     known = load_prior(prior, without=tuple(without)) if isinstance(prior, str) else prior
+    wanted = range(seeds) if isinstance(seeds, int) else seeds
+    start = {int(seed): profiled_candidates(table, profile, int(seed), known) for seed in wanted}
+    return answer_limits(table, start, limits, confirm, confidence, factor)
+
+
+def answer_limits(
+    table: ModeTable,
+    start: Mapping[int, Candidates],
+    limits: Sequence[float],
+    confirm: int = 0,
+    confidence: float = 0.95,
+    factor: float = SELECTION_FACTOR,
+) -> dict[str, Any]:
+    """Answer each limit afresh from the candidates of each seed, and sum up."""
     answers: list[Answer] = []
-    for seed in range(seeds) if isinstance(seeds, int) else seeds:
-        answers.extend(_answers(table, profile, int(seed), limits, confirm, confidence, known, factor))
+    for seed, candidates in start.items():
+        for limit in limits:
+            goal = Goal("time", Limits(max_power_w=float(limit)), confidence, Work(median=True))
+            row, used = _pick(table, candidates, goal, confirm, factor)
+            answers.append(judge(table, seed, float(limit), row, len(candidates.seen) + used))
+    profile = max(len(candidates.seen) for candidates in start.values())
     return {"confidence": confidence, "confirm": confirm, "profile": profile, **sum_up(answers)}
 
 
-def _limits(lo_w: float, hi_w: float) -> NDArray[np.float64]:
+def _limits(lo_w: float, hi_w: float) -> list[float]:
     if not (np.isfinite(lo_w) and np.isfinite(hi_w) and 0 < lo_w <= hi_w):
         raise UsageError(f"limits run from a lower to a higher number of watts, as in 10:50, not {lo_w:g}:{hi_w:g}")
-    return np.arange(lo_w, hi_w + STEP_W / 2, STEP_W)
+    return [float(limit) for limit in np.arange(lo_w, hi_w + STEP_W / 2, STEP_W)]
 
 
-def _answers(
-    table: ModeTable,
-    profile: int,
-    seed: int,
-    limits: NDArray[np.float64],
-    confirm: int,
-    confidence: float,
-    prior: Prior | None,
-    factor: float,
-) -> Iterator[Answer]:
-    rows = profiled_rows(table, profile, seed, prior)
+def _pick(table: ModeTable, candidates: Candidates, goal: Goal, confirm: int, factor: float) -> tuple[int | None, int]:
+    """Return the row chosen and how many confirmations it took."""
+    if not confirm:
+        return best_row(look(candidates, goal, factor), goal), 0
+    confirmed = confirm_choice(candidates, goal, TableMeasure(table), confirm, factor=factor)
+    best = confirmed.choice.best
+    return None if best is None else best.row, len(confirmed.trail)
+
+
+def profiled_candidates(table: ModeTable, count: int, seed: int, prior: Prior | None) -> Candidates:
+    """Return what is known after profiling the first modes: those measured, all others predicted."""
+    rows = profiled_rows(table, count, seed, prior)
     modes = replace(table, time_s=None, time_mean_s=None, power_w=None)
     seen = {row: measurement_of(table, row) for row in rows}
     predictions = fit(table.take(np.array(sorted(rows))), prior, seed, modes).predict(modes)
-    candidates = Candidates.of(modes, predictions, seen)
-    for limit in limits:
-        goal = Goal("time", Limits(max_power_w=float(limit)), confidence, Work(median=True))
-        if confirm:
-            confirmed = confirm_choice(candidates, goal, TableMeasure(table), confirm, factor=factor)
-            best = confirmed.choice.best
-            row, used = None if best is None else best.row, len(confirmed.trail)
-        else:
-            row, used = best_row(look(candidates, goal, factor), goal), 0
-        yield judge(table, seed, float(limit), row, profile + used)
+    return Candidates.of(modes, predictions, seen)
 
 
 def profiled_rows(table: ModeTable, count: int, seed: int, prior: Prior | None) -> list[int]:
