@@ -116,6 +116,7 @@ def refreshes() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--paced-seconds", type=float, help="of the run with planted stalls, if it is to be another")
     parser.add_argument("--workers", type=int, default=4, help="of the run that never waits")
     parser.add_argument("--paced-ms", type=float, help="no training: steps that sleep so long, to try the script")
     parser.add_argument("--markdown", type=Path)
@@ -135,7 +136,8 @@ def main() -> int:
         count = max(int(seconds * 1.1 / step_s), CALIBRATION)
         lines, close = against_counter(store.open(train(store.path, "steady", count, options.workers, 5, compute)))
         # The paced run trains three fifths of the time, in the loop's own process.
-        paced = train(store.path, "paced", max(int(seconds * 0.6 / step_s), CALIBRATION), 0, 10, compute)
+        paced_s = options.paced_seconds or seconds
+        paced = train(store.path, "paced", max(int(paced_s * 0.6 / step_s), CALIBRATION), 0, 10, compute)
         parts, adds_up = split(digest(store.open(paced)).document())
     text = "\n".join(
         [

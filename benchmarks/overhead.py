@@ -6,7 +6,9 @@
     python benchmarks/overhead.py --quick                                       # all that runs here, briefly
 
 In each repeat the variants run one after the other in shuffled order, on fresh loaders, and are compared within the
-repeat; the interval is Student's t over the logarithms of the repeats' ratios.
+repeat; the interval is Student's t over the logarithms of the repeats' ratios. On a GPU the slowest tenth of a block's
+minibatches is left out, in every variant alike: on a shared machine single steps now and then take ten times as long,
+and three of those hide a whole percent. The ratio of plain means stands beside it.
 """
 
 from __future__ import annotations
@@ -96,7 +98,7 @@ def check(folder: Path) -> None:
     assert len(rows["batch"]) == facts["main_thread_cost"]["minibatches"]
     assert (rows["asked_us"] <= rows["ready_us"]).all() and (rows["launched_us"] <= rows["done_us"]).all()
     assert (rows["done_us"][1:] >= rows["done_us"][:-1]).all()
-    if facts["gpu"]:
+    if facts["gpu"] and (rows["copied_us"] >= 0).any():
         assert (rows["ready_us"] <= rows["copied_us"]).all() and (rows["copied_us"] <= rows["done_us"]).all()
         assert all(anchor["pm_us"] < 1000 for anchor in facts["anchors"]) and facts["anchors"]
 
@@ -114,10 +116,11 @@ class Training:
         self.minibatches, self.workers = minibatches, workers
         self.dataset = Ready(16 * (minibatches + SKIPPED), sample)
 
-    def block(self, marks: Any = None, each: Callable[[], None] | None = None) -> float:
-        """Train one block; return seconds a minibatch, after the skipped ones, to the end of the last on the GPU."""
+    def block(self, marks: Any = None, each: Callable[[], None] | None = None) -> tuple[float, float]:
+        """Train one block; return seconds a minibatch, without the slowest tenth and the plain mean."""
         loader = DataLoader(self.dataset, batch_size=16, num_workers=self.workers, pin_memory=True)
         start = 0.0
+        ends: list[float] = []
         for place, (images, labels) in enumerate(loader):
             if place == SKIPPED:
                 torch.cuda.synchronize()
@@ -134,39 +137,51 @@ class Training:
                 marks.launched()
             if each is not None:
                 each()
+            if place >= SKIPPED:
+                ends.append(time.perf_counter())
         torch.cuda.synchronize()
-        return (time.perf_counter() - start) / self.minibatches
+        mean = (time.perf_counter() - start) / self.minibatches
+        steps = sorted(after - before for before, after in zip([start, *ends], ends, strict=False))
+        usual = steps[: len(steps) - len(steps) // 10]
+        return statistics.fmean(usual), mean
 
 
 def on_gpu(repeats: int, minibatches: int, sampler: bool, say: Callable[[str], None]) -> bool:
     """Compare the three variants for both networks."""
     kept = True
     say(f"\n## On {torch.cuda.get_device_name()}, batch 16, async, {repeats} repeats of {minibatches} minibatches\n")
-    say("| network | bare ms | recorded ms | ratio (90 % interval) | kept, ≤ 1.01 | torch.profiler ms | its ratio |")
-    say("|---|---|---|---|---|---|---|")
+    say(
+        "| network | bare ms | recorded ms | ratio (90 % interval) | kept, ≤ 1.01 | plain means | torch.profiler ms | its ratio |"
+    )
+    say("|---|---|---|---|---|---|---|---|")
     for name in ("mobilenet_v3", "resnet18"):
         training = Training(name, minibatches, workers=4)
         training.block()
         times: dict[str, list[float]] = {"bare": [], "recorded": [], "profiled": []}
+        means: dict[str, list[float]] = {"bare": [], "recorded": [], "profiled": []}
         for repeat in range(repeats):
-            order = ["bare", "recorded"] + (["profiled"] if repeat < max(3, repeats // 4) else [])
+            order = ["bare", "recorded"] + (["profiled"] if repeat < max(3, repeats // 8) else [])
             random.shuffle(order)
             for variant in order:
-                times[variant].append(_variant(training, variant, sampler))
+                usual, mean = _variant(training, variant, sampler)
+                times[variant].append(usual)
+                means[variant].append(mean)
         ratios = [recorded / bare for recorded, bare in zip(times["recorded"], times["bare"], strict=True)]
         mean, low, high = ratio_interval(ratios)
+        plain = ratio_interval([after / before for after, before in zip(means["recorded"], means["bare"], strict=True)])
         profiled = statistics.median(times["profiled"])
         bare = statistics.median(times["bare"])
         kept &= high <= MOST_RATIO
         say(
             f"| {name} | {1e3 * bare:.2f} | {1e3 * statistics.median(times['recorded']):.2f} | "
             f"{mean:.4f} ({low:.4f}–{high:.4f}) | {'yes' if high <= MOST_RATIO else '**no**'} | "
+            f"{plain[0]:.4f} ({plain[1]:.4f}–{plain[2]:.4f}) | "
             f"{1e3 * profiled:.2f} | {profiled / bare:.2f} |"
         )
     return kept
 
 
-def _variant(training: Training, variant: str, sampler: bool) -> float:
+def _variant(training: Training, variant: str, sampler: bool) -> tuple[float, float]:
     if variant == "bare":
         return training.block()
     if variant == "recorded":
@@ -228,9 +243,7 @@ def _empty_loop(workers: int, minibatches: int, marks: Any) -> float:
 def on_cpu(quick: bool, say: Callable[[str], None]) -> bool:
     """Train on the CPU under `edgetrain run`, and set the CPU seconds of the sampler and the stopwatch against all."""
     say("\n## Our CPU seconds in a training on the CPU\n")
-    say(
-        "| command | CPU s in all, with set-up | sampler | stopwatch (twice the loop's, for workers) | share | kept |"
-    )
+    say("| command | CPU s in all, with set-up | sampler | stopwatch (twice the loop's, for workers) | share | kept |")
     say("|---|---|---|---|---|---|")
     kept = True
     for network, minibatches in (("resnet18_cifar_gn", 30), ("lenet5", 900)):
