@@ -21,7 +21,8 @@ def explain(document: Mapping[str, Any]) -> list[str]:
     bound = [spell_limit(name, value) for name, value in limits.items() if value is not None]
     confidence = 100 * goal["confidence"]
     asked = f"you asked for the least {goal['minimise']}" + (f" with {' and '.join(bound)}" if bound else "")
-    sentences = [f"{asked}; {document['considered']} modes may be used"]
+    count = document["considered"]
+    sentences = [f"{asked}; {count} mode{'' if count == 1 else 's'} may be used"]
     if best is None:
         return sentences + _infeasible(document, confidence)
     if bound:
