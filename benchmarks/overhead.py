@@ -150,9 +150,8 @@ def on_gpu(repeats: int, minibatches: int, sampler: bool, say: Callable[[str], N
     """Compare the three variants for both networks."""
     kept = True
     say(f"\n## On {torch.cuda.get_device_name()}, batch 16, async, {repeats} repeats of {minibatches} minibatches\n")
-    say(
-        "| network | bare ms | recorded ms | ratio (90 % interval) | kept, ≤ 1.01 | plain means | torch.profiler ms | its ratio |"
-    )
+    heads = ("network", "bare ms", "recorded ms", "ratio (90 % interval)", "kept, ≤ 1.01", "plain means")
+    say(f"| {' | '.join((*heads, 'torch.profiler ms', 'its ratio'))} |")
     say("|---|---|---|---|---|---|---|---|")
     for name in ("mobilenet_v3", "resnet18"):
         training = Training(name, minibatches, workers=4)
