@@ -1,8 +1,9 @@
 """Which modes to profile: greedily those that leave the least uncertainty over all the others.
 
 The uncertainty is that of an ensemble: networks drawn from the prior, or members of the fit where modes are already
-profiled, plus the residual process. One more mode lowers the summed variance over all modes (A-optimality) by an
-amount that is known before it is measured, so the greedy choice needs no measurement. The top mode comes first.
+profiled, plus the residual process. By how much one more mode would lower the error to expect of log time and log
+power, summed over all modes, is known before it is measured, so the greedy choice needs no measurement. The top mode
+comes first.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def plan_modes(
     taken: list[int] = []
     sds: tuple[list[float], list[float]] = ([], [])
     for step in range(count):
-        gain = np.asarray(sum(u.gain() / u.start for u in left))
+        gain = np.asarray(sum(u.gain() for u in left))
         gain[known + taken] = -1.0
         best = int(np.argmax(gain))
         if step == 0 and fresh and not known:
@@ -138,7 +139,6 @@ class _Uncertainty:
 
     def __init__(self, pool: Array, cross: Array, variance: Array, noise: Array) -> None:
         self.pool, self.cross, self.variance, self.noise = pool, cross, variance, noise
-        self.start = float(variance.sum())
 
     @staticmethod
     def of(pooled: Array, aimed: Array, at_pool: Array, at_aimed: Array, base: float, noise: Array) -> _Uncertainty:
@@ -150,9 +150,10 @@ class _Uncertainty:
         return _Uncertainty(pool, cross, (b**2).sum(axis=0) + base**2, noise)
 
     def gain(self) -> Array:
-        """Return by how much each candidate would lower the summed variance."""
-        out: Array = (self.cross**2).sum(axis=0) / (np.diag(self.pool) + self.noise**2)
-        return out
+        """Return by how much each candidate would lower the summed standard deviation, which is the error to expect."""
+        after = self.variance[:, None] - self.cross**2 / (np.diag(self.pool) + self.noise**2)
+        now = np.sqrt(np.maximum(self.variance, 0.0)).sum()
+        return np.asarray(now - np.sqrt(np.maximum(after, 0.0)).sum(axis=0))
 
     def see(self, row: int) -> None:
         """Take a candidate as measured."""

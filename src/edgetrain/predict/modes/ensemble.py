@@ -18,6 +18,7 @@ from edgetrain.predict.modes.solver import DOF, Curve, fit_map
 
 STARTS = 12
 _TRUST = 4.0  # rows that the prior's word on the scatter is worth against the rows' own residuals
+_SCALE_STEPS = 12
 _SCALE_LIMITS = (0.4, 5.0)
 
 
@@ -79,10 +80,12 @@ def scatter_scale(residual: Array, noise: Array, leverage: Array) -> float:
     A row that decides its own fitted value hardly leaves a residual, so each is put at what it would be had the row
     been left out; rows that Student's t does not believe count less.
     """
-    z = residual / noise
-    left_out = z**2 / np.maximum(1.0 - leverage, 0.05)
-    seen = float((left_out * (DOF + 1.0) / (DOF + left_out)).sum())
-    return float(np.clip(np.sqrt((_TRUST + seen) / (_TRUST + len(z))), *_SCALE_LIMITS))
+    left_out = (residual / noise) ** 2 / np.maximum(1.0 - leverage, 0.05)
+    scale = 1.0
+    for _ in range(_SCALE_STEPS):  # the most probable scale of Student's t: a fixed point
+        seen = float((left_out * (DOF + 1.0) / (DOF + left_out / scale**2)).sum())
+        scale = float(np.sqrt((_TRUST + seen) / (_TRUST + len(left_out))))
+    return float(np.clip(scale, *_SCALE_LIMITS))
 
 
 def spread(

@@ -28,15 +28,16 @@ from edgetrain.predict.modes.solver import DOF, fit_map
 
 MEMBERS = 40
 PREDICTIVE_DOF = 4.0  # outliers in the published tables are as frequent as this
-_CHUNK = 4096  # modes predicted at once, which bounds the memory a million modes need
+_CHUNK = 1024  # modes predicted at once: small enough for the cache, and it bounds what a million modes need
 # Of the scatter around the physics, what is rough (one row differs from its neighbour) and what is smooth: half the
 # variance each.
 _ROUGH = _SMOOTH = 0.7
 # Calibration, found by leaving out one network at a time on the published tables (benchmarks/prediction.py): by how
 # much the variances must grow so that nine of ten measured values lie in the 90 % interval. Open: what the profiled
 # modes leave undecided; own: the scatter of the mode itself; followed: the scatter of time that power follows.
-_OPEN_TIME, _OWN_TIME = 0.85, 1.7
+_OPEN_TIME, _OWN_TIME = 0.75, 1.6
 _OPEN_POWER, _OWN_POWER, _FOLLOWED = 0.6, 1.0, 4.0
+_THIN = 5  # every fifth member
 _MARGIN = 0.05  # a clock within 5 % of the profiled ones is not called extrapolated
 # How the coefficients of the mean minibatch may differ from those of the median: the loader-bound ones most.
 MEAN_WIDTH = (
@@ -87,31 +88,34 @@ class Fitted:
 
     def members(self, f: Features) -> tuple[Array, Array]:
         """Return log time and log power of every member, without the residual."""
-        time, _, power, _ = self._members(f, np.zeros(len(f)), False)
-        return time, power
-
-    def _members(self, f: Features, rest: Array, slopes: bool) -> tuple[Array, Array, Array, Array | None]:
         time, _ = log_time(self.time, f)
+        _, tau, busy = self._pace(f, time, np.zeros(len(f)))
+        return time, log_power(self.power, f, tau, busy)[0]
+
+    def _pace(self, f: Features, time: Array, rest: Array) -> tuple[Array, Array, Array]:
+        """Return what power depends on: logs of the mean minibatch, of it against the top mode's, of the busy share."""
         paced_by = self.time if self.time_mean is None else self.time_mean
         mean = time if self.time_mean is None else log_time(self.time_mean, f)[0]
         tau = mean + rest - log_time(paced_by, TOP)[0]
-        busy = np.minimum(log_accelerator(paced_by, f) - mean, 0.0)
-        power, slope = log_power(self.power, f, tau, busy, slopes)
-        return time, mean, power, slope
+        return mean, tau, np.minimum(log_accelerator(paced_by, f) - mean, 0.0)
 
     def _predict(self, modes: ModeTable) -> tuple[Array, ...]:
         f = Features.of(modes, self.reference)
         at = f.matrix()
         rest_t, rest_t_sd = self.time_rest(at)
         rest_p, rest_p_sd = self.power_rest(at)
-        time, mean, power, slope = self._members(f, rest_t, True)
-        share = scatter.shares(self.time, f)
+        time, _ = log_time(self.time, f)
+        mean, tau, busy = self._pace(f, time, rest_t)
+        power, _ = log_power(self.power, f, tau, busy)
+        # What rules a mode, and how power answers to time, are averages that some of the members tell as well as all.
+        some = slice(None, None, _THIN)
+        share = scatter.shares(self.time[some], f)
+        _, slope = log_power(self.power[some], f, tau[some], busy[some], True)
+        assert slope is not None
+        follows = -slope[..., WITH_TIME].sum(axis=-1).mean(axis=0)  # a slower minibatch draws this much less power
         own_t = rest_t_sd**2 + (_ROUGH * self.time_noise * scatter.time_factor(share)) ** 2
         own_p = rest_p_sd**2 + (_ROUGH * self.power_noise * scatter.power_factor(share)) ** 2
         own_m = own_t * (self.mean_noise / self.time_noise) ** 2
-        # A minibatch that takes longer than predicted draws less power: this much less.
-        assert slope is not None
-        follows = -slope[..., WITH_TIME].sum(axis=-1).mean(axis=0)
         shared = ((time - time.mean(axis=0)) * (power - power.mean(axis=0))).mean(axis=0) + follows * own_t
         return (
             time.mean(axis=0) + rest_t,

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from edgetrain.errors import PredictError
+from edgetrain.predict import student
 from edgetrain.predict.base import Array, ModeTable
 from edgetrain.predict.modes import noise as scatter
 from edgetrain.predict.modes.ensemble import best_fit
@@ -22,7 +23,7 @@ from edgetrain.predict.modes.physics import (
     log_time,
 )
 from edgetrain.predict.modes.prior import GENERIC, Entry, Gaussian
-from edgetrain.predict.modes.solver import Curve, fit_map
+from edgetrain.predict.modes.solver import DOF, Curve, fit_map
 
 _FEWEST = 40  # modes under which coefficients say more about our guess than about the network
 # Neighbouring modes miss the physics alike, so thousands of modes fix the coefficients no better than this many would.
@@ -86,8 +87,8 @@ def learn_entry(
         power=tuple(phi.tolist()),
         time_spread=tuple(spread_t.tolist()),
         power_spread=tuple(spread_p.tolist()),
-        time_scatter=round(1.4826 * float(np.median(np.abs(left_t))), 4),
-        power_scatter=round(1.4826 * float(np.median(np.abs(left_p))), 4),
+        time_scatter=_scatter(left_t),
+        power_scatter=_scatter(left_p),
         modes=len(table),
         batch_size=batch_size,
         weight=weight,
@@ -101,6 +102,11 @@ def _full_fit(
     wide = Gaussian(guess.mean, guess.covariance * _WIDER**2)
     peak = best_fit(curve, target, noise, wide, terms, rng, iterations=80, narrow=1.0 / _WIDER)
     return peak.best, wide
+
+
+def _scatter(left: Array) -> float:
+    """Return the scale of Student's t of which nine in ten lie where nine in ten of the residuals do."""
+    return round(float(np.quantile(np.abs(left), 0.9)) / student.quantile(0.95, DOF), 4)
 
 
 def _spread(curve: Curve, best: Array, noise: Array, prior: Gaussian, terms: int) -> Array:

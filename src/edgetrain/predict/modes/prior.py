@@ -68,7 +68,7 @@ class Entry:
     power: tuple[float, ...]
     time_spread: tuple[float, ...]  # how well the modes fixed each coefficient, as a standard deviation
     power_spread: tuple[float, ...]
-    time_scatter: float  # typical |log residual| of the full fit, times 1.25: a standard deviation without the tails
+    time_scatter: float  # scale of the residuals around the full fit where the accelerator rules, as Student's t
     power_scatter: float
     modes: int
     batch_size: float | None = None
