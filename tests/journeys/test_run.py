@@ -103,10 +103,9 @@ def gone(pid):
     return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_ends_with_130_and_a_readable_record(store, number):
+def test_an_interrupted_run_ends_with_130_and_a_readable_record(store):
     tool, pid = start(store)
-    tool.send_signal(number)
+    tool.send_signal(signal.SIGINT)
     out, err = tool.communicate(timeout=60)
     assert tool.returncode == 130 and out == ""
     assert "interrupted" in err and "edgetrain show" in err and "Traceback" not in err

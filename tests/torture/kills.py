@@ -21,7 +21,7 @@ MOST_LOST_S = 5.0
 AT_ONCE = 3
 COMMAND = (
     *(sys.executable, "-m", "edgetrain", "run", "lenet5", "--workers", "1", "--compute", "paced", "--compute-ms", "3"),
-    *("--epochs", "40", "--minibatches", "500"),
+    *("--scale", "0.14", "--epochs", "40", "--minibatches", "500"),
 )
 
 

@@ -55,9 +55,18 @@ def test_photographs_come_out_as_the_papers_feed_them():
     assert abs(float(image[2].median())) < 0.01
 
 
-def test_an_own_function_that_wants_arguments_is_refused_in_a_sentence():
-    with pytest.raises(UsageError, match="cannot be called without arguments"):
-        _own("json:dumps")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("json:dumps", "cannot be called without arguments"),
+        ("json:absent", "json has no function 'absent'"),
+        ("nosuch.module:make", "there is no module 'nosuch.module'"),
+        ("builtins:dict", "returned no 'network'"),
+    ],
+)
+def test_an_own_function_that_cannot_be_used_is_refused_in_a_sentence(name, text):
+    with pytest.raises(UsageError, match=text):
+        _own(name)
 
 
 def test_moving_keeps_the_shape_of_any_minibatch():
