@@ -286,6 +286,14 @@ def test_what_cannot_be_meant_is_refused_before_anything_starts(finished, store,
     assert len(store.list()) == before
 
 
+def test_what_cannot_be_meant_is_refused_on_a_simulated_board_too(store):
+    before = len(store.list())
+    for wrong in (Loading(workers=-1), Loading(cache="icy"), Loading(prefetch=0)):
+        with pytest.raises(UsageError, match="must be at least|cannot be"):
+            execute(replace(LENET, loading=wrong), "sim:orin-agx", store)
+    assert len(store.list()) == before
+
+
 def test_a_store_that_takes_no_record_is_said_before_training(finished, store, monkeypatch):
     dataset = str(next(store.data.iterdir()))
     elsewhere = replace(LENET, workload=Workload("lenet5", dataset=dataset))

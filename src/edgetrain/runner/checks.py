@@ -12,8 +12,8 @@ TIMINGS, COMPUTES, CACHES = ("async", "sync"), ("auto", "cuda", "cpu", "paced"),
 OPTIMIZERS = ("sgd", "adam", "adamw")
 
 
-def check(experiment: Experiment) -> None:
-    """Raise UsageError with the values and what would be right."""
+def check(experiment: Experiment, simulated: bool = False) -> None:
+    """Raise UsageError with the values and what would be right; a simulated board knows its own networks."""
     loading = experiment.loading
     for what, value, known in (
         ("timing", experiment.timing, TIMINGS),
@@ -44,6 +44,8 @@ def check(experiment: Experiment) -> None:
     if experiment.compute == "paced" and experiment.preset is None and not 0 < paced_ms < math.inf:
         raise UsageError("paced compute needs the time of a step in milliseconds: --compute paced --compute-ms 30")
     network = experiment.workload.network
+    if simulated:
+        return
     if not is_own(network):
         entry(network)
     elif not all(part.isidentifier() for part in network.replace(":", ".").split(".")):

@@ -36,6 +36,7 @@ def execute(
     store = store or Store()
     tell = progress or (lambda stage, done, total: None)
     if device_spec.startswith("sim:"):
+        check(experiment, simulated=True)
         from edgetrain.runner.simulated import simulate_run
 
         return str(simulate_run(experiment, device_spec, store, tell, command))
