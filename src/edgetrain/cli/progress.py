@@ -60,6 +60,6 @@ class Shown:
                 self._task = self._bar.add_task(words, total=total)
             self._bar.update(self._task, completed=done, total=total)
         elif not self._stage or time.monotonic() - self._told_s > PLAIN_EVERY_S:
-            print(f"{words} {done}/{total}" if total else words, file=sys.stderr, flush=True)
+            print(f"{words}, {done} of {total}" if total else words, file=sys.stderr, flush=True)
             self._told_s = time.monotonic()
         self._stage = stage

@@ -14,7 +14,7 @@ from edgetrain.cli.progress import Shown
 from edgetrain.errors import UsageError, WorkloadError
 from edgetrain.report.document import emit
 from edgetrain.report.page import write_page
-from edgetrain.report.text import CAUSES, console, plain_table
+from edgetrain.report.text import CAUSES, console, plain_table, spell_workers
 from edgetrain.runner import execute
 from edgetrain.runner.characterise import SUBJECTS, affordable, name_campaign, pace_s, plan
 from edgetrain.schema import SCHEMA, Experiment
@@ -83,7 +83,7 @@ def quickstart(
 
 def _label(experiment: Experiment) -> str:
     loading = experiment.loading
-    return f"{experiment.workload.network}, {loading.workers} workers, {loading.cache}"
+    return f"{experiment.workload.network}, {spell_workers(loading.workers)}, {loading.cache}"
 
 
 def _table(documents: list[dict[str, Any]]) -> Any:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from edgetrain.units import spell, spell_bytes, spell_seconds
 
 BAR = 28  # characters of a bar
+BROAD = 1000  # characters, more than any table of ours takes
 PARTS = (
     ("fetch_stall_s", "fetch stall", "red"),
     ("copy_s", "copy", "yellow"),
@@ -87,22 +89,54 @@ def spell_workers(workers: int | None) -> str:
     return "" if workers is None else f"{workers} worker{'' if workers == 1 else 's'}"
 
 
-def _epochs(epochs: Sequence[Mapping[str, Any]]) -> Table:
-    table = plain_table(
-        "epoch", "mini-\nbatches", "end to\nend", "fetch\nstall", "of it\nfill", "hidden\nwait", "copy", "compute",
-        "over-\nhead", "read from\nmedium", "cached\nbefore → after", "energy",
-    )  # fmt: skip
+class _Fitting:
+    """A table where it fits, several narrower ones where it does not: a column that is cut says something wrong."""
+
+    def __init__(self, wide: Table, *narrow: Table) -> None:
+        self.wide, self.narrow = wide, narrow
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        broad = options.update(width=BROAD)
+        if not console.is_terminal or Measurement.get(console, broad, self.wide).maximum <= options.max_width:
+            # A file or a pipe has no edge.
+            yield from console.render(self.wide, broad)
+            return
+        for place, table in enumerate(self.narrow):
+            table.collapse_padding = True
+            if place:
+                yield Text("")
+            yield table
+
+
+def _epochs(epochs: Sequence[Mapping[str, Any]]) -> RenderableType:
+    times = (
+        "mini-\nbatches",
+        "end to\nend",
+        "fetch\nstall",
+        "of it\nfill",
+        "hidden\nwait",
+        "copy",
+        "compute",
+        "over-\nhead",
+    )
+    rest = ("read from\nmedium", "cached\nbefore → after", "energy")
+    wide, left, right = plain_table("epoch", *times, *rest), plain_table("epoch", *times), plain_table("epoch", *rest)
     for epoch in epochs:
-        table.add_row(
-            str(epoch["epoch"]),
+        number = str(epoch["epoch"])
+        spent = (
             str(epoch["minibatches"]),
             *(spell_seconds(epoch[name]) for name in ("e2e_s", "fetch_stall_s", "fill_s", "hidden_wait_s")),
             *(spell_seconds(epoch[name]) for name in ("copy_s", "compute_s", "overhead_s")),
+        )
+        used = (
             spell_bytes(epoch["read_bytes"]),
             f"{_share(epoch['cached_share_before'])} → {_share(epoch['cached_share_after'])}",
             with_pm(epoch["energy_j"], epoch["energy_pm_j"], "J"),
         )
-    return table
+        wide.add_row(number, *spent, *used)
+        left.add_row(number, *spent)
+        right.add_row(number, *used)
+    return _Fitting(wide, left, right)
 
 
 def with_pm(value: float | None, pm: float | None, unit: str) -> str:
@@ -195,18 +229,21 @@ def _doubts(document: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def list_runs(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Return the runs of a store for the terminal."""
+    """Return the runs of a store for the terminal; where it is narrow, what the id says anyway is left out."""
     headers = {
         "state": "state", "origin": "origin", "network": "network", "batch_size": "batch", "workers": "workers",
         "cache": "cache", "device": "device", "campaign": "campaign",
     }  # fmt: skip
     names = [name for name in headers if name != "campaign" or any(row.get(name) for row in rows)]
-    table = plain_table("run", *(headers[name] for name in names))
-    # An id that is cut short cannot be copied: names in other columns wrap first.
+    return _Fitting(*(_listed(rows, {name: headers[name] for name in some}) for some in (names, names[:2])))
+
+
+def _listed(rows: Sequence[Mapping[str, Any]], headers: Mapping[str, str]) -> Table:
+    table = plain_table("run", *headers.values())
     for column in table.columns:
-        column.no_wrap = column.header not in ("network", "device", "campaign")
-        column.overflow = "fold"
+        # An id that is cut short cannot be copied.
+        column.no_wrap, column.overflow = True, "fold"
     for row in rows:
-        values = [row.get(name) for name in names]
+        values = [row.get(name) for name in headers]
         table.add_row(str(row["run"]), *("–" if value is None else escape(str(value)) for value in values))
     return table
