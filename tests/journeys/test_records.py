@@ -162,4 +162,5 @@ def test_runs_of_one_setting_are_told_apart_on_the_page_and_their_doubt_is_said_
 
 def test_ids_are_listed_whole_however_long_the_other_columns(edgetrain, record):
     run = record(campaign="a-campaign-with-a-name-that-alone-fills-most-of-the-line", workload={"network": "n" * 40})
-    assert run in edgetrain("ls")[1]
+    out = edgetrain("ls")[1]
+    assert run in out and "fills-most-of-the-line" in out

@@ -8,7 +8,7 @@ import typer
 
 from edgetrain.cli.options import JsonOption, StoreOption
 from edgetrain.report.document import emit
-from edgetrain.report.text import console, list_runs
+from edgetrain.report.text import BROAD, console, list_runs
 from edgetrain.schema import SCHEMA
 from edgetrain.store import Store
 
@@ -46,4 +46,7 @@ def ls(
         else:
             told.print(f"no runs in {place.path}; make one with: edgetrain run lenet5")
         return
-    console().print(list_runs(rows))
+    out = console()
+    if not out.is_terminal:
+        out.width = BROAD  # a file or a pipe has no edge
+    out.print(list_runs(rows))

@@ -96,10 +96,8 @@ class _Fitting:
         self.wide, self.narrow = wide, narrow
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        broad = options.update(width=BROAD)
-        if not console.is_terminal or Measurement.get(console, broad, self.wide).maximum <= options.max_width:
-            # A file or a pipe has no edge.
-            yield from console.render(self.wide, broad)
+        if Measurement.get(console, options.update(width=BROAD), self.wide).maximum <= options.max_width:
+            yield self.wide
             return
         for place, table in enumerate(self.narrow):
             table.collapse_padding = True
