@@ -3,7 +3,7 @@
 import pytest
 
 from edgetrain.errors import EdgetrainError, LabError, UsageError
-from edgetrain.lab import as_board, limits_for, read_limits
+from edgetrain.lab import as_board, cpu, limits_for, read_limits
 from edgetrain.lab.needs import training_bytes
 from edgetrain.schema import Experiment, Workload
 
@@ -64,3 +64,16 @@ def test_speed_divides_every_time_of_a_board():
 def test_an_unknown_preset_says_which_there_are():
     with pytest.raises(UsageError, match="xavier-agx"):
         as_board(Experiment(Workload("lenet5"), preset="toaster"))
+
+
+def test_lighter_pictures_at_a_speed_take_what_photographs_take_on_the_board(monkeypatch):
+    monkeypatch.setattr(cpu, "image_s", lambda width=800, height=600: 1e-8 * width * height)
+
+    def share(**limits):
+        return as_board(Experiment(Workload("mobilenet_v3"), preset="xavier-nx", limits=limits)).limits["cpu_share"]
+
+    # A quarter of the pixels at four times the speed: the core is slowed as much as before.
+    assert share(speed=4, picture="400x300") == pytest.approx(share())
+    assert share(speed=2) == pytest.approx(2 * share())
+    with pytest.raises(UsageError, match="400x300"):
+        share(picture="large")

@@ -1,6 +1,7 @@
 """A dataset on the slow disk is the same dataset, read at the medium's pace, cached by the kernel, and gone after."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgetrain.errors import LabError
-from edgetrain.lab import Medium, cgroups, loop, read_limits, sessions
+from edgetrain.lab import Medium, cgroups, loop, read_limits, sessions, storage
 from edgetrain.lab.bucket import missing_bytes
 from edgetrain.lab.limits import Limits
 from edgetrain.lab.readers import read_files
@@ -149,3 +150,10 @@ def test_taking_down_touches_only_what_is_ours(own_lab, tmp_path):
     (mine.folder / "somebody's file").write_text("keep me")
     stayed = sessions.take_down(mine)
     assert stayed and (mine.folder / "somebody's file").read_text() == "keep me"
+
+
+def test_the_image_of_a_dataset_that_is_gone_is_forgotten(own_lab, files):
+    kept = storage.build_image(files)
+    assert storage.build_image(files) == kept and storage.forget_images() == 0
+    shutil.rmtree(files)
+    assert storage.forget_images() == 1 and not kept.exists()

@@ -4,7 +4,6 @@ import io
 
 import pytest
 
-from edgetrain.lab import cpu
 from edgetrain.runner import reproduce
 from edgetrain.runner.reproduce_data import light_pictures, padded
 
@@ -13,7 +12,6 @@ Image = pytest.importorskip("PIL.Image")
 
 @pytest.fixture
 def sections(tmp_path, monkeypatch):
-    monkeypatch.setattr(cpu, "image_s", lambda width=800, height=600: 0.002)
     # The pictures themselves have their own test; here only their number matters.
     monkeypatch.setattr(reproduce, "light_pictures", lambda root, count, *size, progress=None: tmp_path / str(count))
 

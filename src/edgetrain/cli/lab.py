@@ -14,7 +14,7 @@ from edgetrain.cli.options import JsonOption
 from edgetrain.errors import LabError, UsageError
 from edgetrain.lab import cgroups, loop, needs, sessions
 from edgetrain.lab.measure import TOLERANCE, Proof, measure
-from edgetrain.lab.storage import images_folder, missing
+from edgetrain.lab.storage import forget_images, images_folder, missing
 from edgetrain.report.document import emit
 from edgetrain.report.text import console, plain_table
 from edgetrain.schema import SCHEMA, Origin
@@ -140,9 +140,8 @@ def down(
         for session in sessions.sessions():
             stayed += sessions.take_down(session)
         stayed += cgroups.remove_groups(sessions.groups())
-        if images and images_folder().is_dir():
-            for image in images_folder().glob("*.ext4"):
-                image.unlink()
+        if images:
+            forget_images(every=True)
     document = {"schema": SCHEMA, "removed": [] if dry_run else found, "would_remove": found if dry_run else [],
                 "groups": groups, "stayed": stayed}  # fmt: skip
     if json:

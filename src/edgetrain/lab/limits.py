@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edgetrain.lab.hold import Lab
     from edgetrain.schema import Experiment
 
-KEYS = ("storage", "ram", "page_cache", "cores", "cpu_share", "speed", "media")
+KEYS = ("storage", "ram", "page_cache", "cores", "cpu_share", "speed", "picture", "media")
 # Below this a page cache cannot hold what one minibatch reads, and the kernel would thrash rather than limit.
 _SMALLEST_CACHE_BYTES = 8 << 20
 
@@ -103,6 +103,7 @@ def read_limits(asked: Mapping[str, Any], taken_bytes: int = 0) -> Limits:
     if unknown:
         raise UsageError(f"the lab has no limit '{min(unknown)}'; known: {', '.join(KEYS)}")
     storage = asked.get("storage")
+    read_picture(asked.get("picture"))
     try:
         limits = Limits(
             storage=None if storage is None else tables.medium(str(storage), asked.get("media")),
@@ -118,6 +119,16 @@ def read_limits(asked: Mapping[str, Any], taken_bytes: int = 0) -> Limits:
         limits = replace(limits, ram_bytes=_size(asked["ram"]), taken_bytes=taken_bytes)
     limits.check()
     return limits
+
+
+def read_picture(size: Any) -> tuple[int, int]:
+    """Read `400x300`: pictures that stand for the papers' 800x600 when times are divided; decoding must be, too."""
+    if size is None:
+        return 800, 600
+    width, _, height = str(size).partition("x")
+    if not (width.isdigit() and height.isdigit() and int(width) >= 100 and int(height) >= 100):
+        raise UsageError(f"cannot read {size!r} as the size of a picture; write for example 400x300, from 100x100")
+    return int(width), int(height)
 
 
 def as_board(experiment: Experiment) -> Experiment:
@@ -136,8 +147,8 @@ def as_board(experiment: Experiment) -> Experiment:
         "cores": board.cores,
         "speed": speed,
     }
-    if board.image_s is not None:
-        share = cpu.share_for(board.image_s)
+    if board.image_s is not None and "cpu_share" not in said:
+        share = cpu.share_for(board.image_s, *read_picture(said.get("picture")))
         limits["cpu_share"] = None if share is None else share * speed
     limits.update(said)
     limits = {name: value for name, value in limits.items() if value is not None}

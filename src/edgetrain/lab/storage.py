@@ -84,6 +84,7 @@ def build_image(dataset: Path, say: Callable[[str], None] = lambda text: None) -
     if image.exists():
         return image
     images_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    forget_images()
     inodes = about.files + about.folders + 64
     size_bytes = int(about.on_disk_bytes * 1.02) + (inodes + about.folders) * 512 + about.folders * 16384 + (32 << 20)
     free_bytes = shutil.disk_usage(images_folder()).free
@@ -115,8 +116,26 @@ def build_image(dataset: Path, say: Callable[[str], None] = lambda text: None) -
     descriptor = os.open(temporary, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)
+    image.with_suffix(".of").write_text(str(dataset.resolve()))
     os.replace(temporary, image)
     return image
+
+
+def forget_images(every: bool = False) -> int:
+    """Remove the images of datasets that are gone, or all; return how many."""
+    gone = 0
+    for image in images_folder().glob("*.ext4"):
+        note = image.with_suffix(".of")
+        try:
+            known = Path(note.read_text()).is_dir()
+        except OSError:
+            known = False
+        if every or not known:
+            # An image in use stays readable for its server until that ends.
+            image.unlink(missing_ok=True)
+            note.unlink(missing_ok=True)
+            gone += 1
+    return gone
 
 
 def missing() -> dict[str, str]:

@@ -87,13 +87,14 @@ SETTINGS: dict[str, Setting] = {
     "cores": Setting("Cores to use.", "integer", least=1),
     "cpu_share": Setting("Speed of a core, in cores of this machine.", "number", above=0),
     "speed": Setting("Every emulated time divided by this.", "number", above=0),
+    "picture": Setting("Size of pictures that stand for the papers' 800x600 at a speed, such as 400x300.", "text"),
     "preset": Setting("Board to stand for.", "text"),
     "shrink": Setting("Dataset, page cache and epoch time divided by this.", "number", above=0),
     "power_mode": Setting("Power mode to hold: a stock mode's name or id, or cores/CPU/GPU/memory in MHz.", "any"),
     "seed": Setting("Seed of shuffling and initial weights.", "integer", least=0),
     "baseload_s": Setting("Idle time measured before training.", "number", least=0),
 }
-LIMITS = ("storage", "ram", "page_cache", "cores", "cpu_share", "speed")
+LIMITS = ("storage", "ram", "page_cache", "cores", "cpu_share", "speed", "picture")
 
 PLAN = {
     "name": Setting("Name of the campaign.", "text"),

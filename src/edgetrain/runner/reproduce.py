@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetrain.errors import LabError
-from edgetrain.lab import cpu, presets
 from edgetrain.runner.plan import Plan
 from edgetrain.runner.reproduce_data import MEAN_BYTES, light_pictures
 
@@ -62,20 +60,9 @@ def hipc(
     return [makers[name]() for name in sections]
 
 
-def _share(board: str, speed: float) -> float | None:
-    """Return the CPU share with which a light picture takes what a photograph takes on the board, at this speed."""
-    image_s = presets()[board].image_s
-    return None if image_s is None else cpu.share_for(image_s / speed, *LIGHT)
-
-
 def _light(board: str, speed: float, dataset: Path) -> dict[str, Any]:
-    settings: dict[str, Any] = {"preset": board, "speed": speed, "dataset": str(dataset)}
-    share = _share(board, speed)
-    if share is None:
-        raise LabError("the time of a picture cannot be measured here: install torch and Pillow (make setup)")
-    # Above 1 this machine's core is slower than the board's at this speed; the run says so.
-    settings["cpu_share"] = round(share, 3)
-    return settings
+    """Return a board at a speed with light pictures, whose decoding the lab slows to the board's, at that speed."""
+    return {"preset": board, "speed": speed, "dataset": str(dataset), "picture": f"{LIGHT[0]}x{LIGHT[1]}"}
 
 
 def _plan(name: str, base: Mapping[str, Any], **rest: Any) -> Plan:
@@ -102,9 +89,8 @@ def _workers(data: Path, quick: bool, progress: Callable[[int, int], None]) -> S
         ("xavier-agx", "hdd", 0),
         ("xavier-agx", "ssd", 0),
     ):
-        light = _light(board, LIGHT_SPEED, dataset)
-        points.append({"preset": board, "storage": medium, "workers": workers, "cpu_share": light["cpu_share"]})
-    light_base = {"speed": LIGHT_SPEED, "shrink": shrink, "dataset": str(dataset)}
+        points.append({"preset": board, "storage": medium, "workers": workers})
+    light_base = {**_light("xavier-nx", LIGHT_SPEED, dataset), "shrink": shrink}
     return Section("workers", _plan("workers-quick", light_base, points=tuple(points)), LIGHT_SPEED)
 
 
