@@ -100,7 +100,7 @@ def test_compare_takes_its_sides_around_two_dashes(edgetrain, record):
     assert found["different"] is True
     assert found["a"] == slow
     status, out, _ = edgetrain("compare", slow[0], fast[0])
-    assert status == 0
+    assert status == 0 and "end to end" in out and " ms " in out and " J " in out and " W " in out
     assert "needs" in out
 
 

@@ -15,10 +15,18 @@ from edgetrain.report.document import emit
 from edgetrain.report.text import console, plain_table
 from edgetrain.schema import SCHEMA
 from edgetrain.store import Store
-from edgetrain.units import spell
+from edgetrain.units import spell, spell_seconds
 
 PANEL = "measure"
 ORDER = 60
+LABELS = {
+    "e2e": "end to end",
+    "fetch_stall": "fetch stall without fill",
+    "compute": "copy and compute",
+    "energy": "energy",
+    "steady": "end to end, steady ones only",
+    "steady_power": "power while they ran",
+}
 SEPARATOR = "vs"  # the command line turns `--` into this, because option parsers swallow it
 
 
@@ -67,9 +75,15 @@ def _print(found: Comparison) -> None:
     for title, differences in (("epochs after the first", found.warm), ("the first epoch", found.cold)):
         if not differences:
             continue
-        table = plain_table("metric", "A", "B", "unit", title=title if found.cold else None)
+        table = plain_table("per minibatch", "A", "B", title=title if found.cold else None)
         table.add_column("B against A", justify="left")
         for row in differences:
-            table.add_row(row.metric, spell(row.a), spell(row.b), row.unit, row.words)
+            table.add_row(LABELS[row.metric], _spelled(row.a, row.unit), _spelled(row.b, row.unit), row.words)
         out.print(table)
         out.print()
+
+
+def _spelled(value: float, unit: str) -> str:
+    """Spell a value whose unit begins with its symbol: `s per minibatch, end to end`."""
+    symbol = unit.partition(" ")[0].rstrip(",")
+    return spell_seconds(value) if symbol == "s" else spell(value, symbol)
