@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import time
 from dataclasses import asdict
 from enum import Enum
@@ -12,7 +14,7 @@ import typer
 
 from edgetrain.analysis import digest
 from edgetrain.analysis.factors import Row, label, tabulate
-from edgetrain.analysis.findings import CANNOT_SAY, DOES_NOT, Finding, Judge
+from edgetrain.analysis.findings import DOES_NOT, Finding, Judge
 from edgetrain.cli.campaign import carry_out, factor_table, open_campaign, row_document
 from edgetrain.cli.options import JsonOption, StoreOption
 from edgetrain.errors import EdgetrainError, UsageError
@@ -145,7 +147,8 @@ def _facts(sections: list[Section], quick: bool, took_s: float) -> dict[str, Any
         "command": f"edgetrain reproduce hipc{' --quick' if quick else ''}",
         "took": spell_seconds(took_s),
         "speeds": {one.name: one.speed for one in sections},
-        "undecided": CANNOT_SAY,
+        "shrinks": {one.name: one.plan.base.get("shrink", 1.0) for one in sections},
+        "machine": f"Linux {platform.release()}, {os.cpu_count()} cores",
     }
 
 

@@ -37,13 +37,16 @@ def findings_text(findings: Sequence[Finding]) -> RenderableType:
 
 def findings_markdown(findings: Sequence[Finding], rows: Mapping[str, Sequence[Row]], facts: Mapping[str, Any]) -> str:
     """Return the report as Markdown."""
+    speeds = ", ".join(f"{name} {speed:g}" for name, speed in facts["speeds"].items())
+    shrunk = ", ".join(f"{name} by {shrink:.3g}" for name, shrink in facts["shrinks"].items() if shrink != 1)
     lines = [
         "# HiPC-SRS 2021 in the lab",
         "",
-        f"`{facts['command']}`, runs of {facts['took']}. Our numbers are emulated. Times below are as run; in the",
-        "findings they are per minibatch at the board's pace, that is multiplied by the section's speed: "
-        + ", ".join(f"{name} {speed:g}" for name, speed in facts["speeds"].items())
-        + ". Stalls in the findings are without the pipeline's fill.",
+        f"`{facts['command']}` on {facts['machine']}; the runs took {facts['took']}. Our numbers are emulated: really",
+        "run, with storage, page cache, cores and CPU share held by the kernel and a paced accelerator. Times in the tables",
+        "of runs are as run; in the findings they are per minibatch at the board's pace, that is multiplied by the speed",
+        f"({speeds}), and stalls are without the pipeline's fill."
+        + (f" Dataset and page cache were shrunk together: {shrunk}." if shrunk else ""),
         "",
         "| finding | verdict |",
         "|---|---|",
