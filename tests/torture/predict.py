@@ -14,6 +14,14 @@ from edgetrain.predict.table import parse_table
 from tests.predict.conftest import grid, measured
 
 
+FULL = 400
+
+
+def run(count: int, seed: int) -> str:
+    """So many made-up networks, and fifty damaged tables for each."""
+    return f"{run_networks(count, seed)} {run_tables(50 * count, seed)}"
+
+
 def run_networks(count: int, seed: int) -> str:
     """Any network, any scale, any labels, any few modes, some rows wrong: predictions stay finite and positive."""
     rng = np.random.default_rng(seed)

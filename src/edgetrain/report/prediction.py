@@ -29,7 +29,7 @@ def show_evaluation(document: Mapping[str, Any]) -> RenderableType:
             f"{found['time']['p95']['mean']:.1f} %",
             "–" if cover is None else f"{cover['time']:.0f} / {cover['power']:.0f} %",
             "–" if width is None else f"{width['time']:.0f} / {width['power']:.0f} %",
-            spell_seconds(found["fit_s"]["mean"]),
+            spell_seconds(found["fit_s"]),
         )
     parts: list[RenderableType] = [
         Text(f"{document['table']}: {document['modes']} modes, {document['profile']} profiled", style="bold"),
