@@ -19,7 +19,7 @@ from edgetrain.runner import execute
 from edgetrain.runner.characterise import SUBJECTS, affordable, name_campaign, pace_s, plan
 from edgetrain.schema import SCHEMA, Experiment
 from edgetrain.store import Store
-from edgetrain.units import spell, spell_seconds
+from edgetrain.units import MS_PER_S, spell_seconds
 
 PANEL, ORDER = "measure", 5
 
@@ -61,7 +61,7 @@ def quickstart(
                 say(f"edgetrain: {failures[-1]}")
                 continue
             documents.append(digest(records.open(name)).document())
-            say(f"{label}: {spell(documents[-1]['minibatch']['median_ms'], 'ms')} a minibatch (median)")
+            say(f"{label}: {_median(documents[-1])} a minibatch (median)")
     if not documents:
         raise WorkloadError("no run of the characterisation ended well; edgetrain doctor says what is missing here")
     try:
@@ -95,13 +95,18 @@ def _table(documents: list[dict[str, Any]]) -> Any:
             document["workload"]["network"],
             str(loading["workers"]),
             loading["cache"],
-            spell(document["minibatch"]["median_ms"], "ms"),
+            _median(document),
             spell_seconds(epoch["e2e_s"]),
             spell_seconds(stall_s),
             f"{stall_s / epoch['e2e_s']:.0%}" if epoch["e2e_s"] else "–",
             _mostly(epoch["stall_by"]),
         )
     return table
+
+
+def _median(document: dict[str, Any]) -> str:
+    median_ms = document["minibatch"]["median_ms"]
+    return "–" if median_ms is None else spell_seconds(median_ms / MS_PER_S)
 
 
 def _mostly(stall_by: dict[str, float] | None) -> str:

@@ -13,7 +13,7 @@ import jinja2
 from edgetrain import __version__
 from edgetrain.report.page.drawing import Bar, stacked_bars
 from edgetrain.report.text import CAUSES, PARTS, spell_workers, with_pm
-from edgetrain.units import spell, spell_bytes, spell_seconds
+from edgetrain.units import MS_PER_S, spell, spell_bytes, spell_seconds
 
 COLOURS = {"fetch_stall_s": "stall", "copy_s": "copy", "compute_s": "compute", "overhead_s": "overhead"}
 CAUSE_COLOURS = {
@@ -36,7 +36,13 @@ def build_page(documents: Sequence[Mapping[str, Any]], title: str) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("edgetrain.report", "page"), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters |= {"seconds": spell_seconds, "bytes": spell_bytes, "share": _share, "number": spell}
+    environment.filters |= {
+        "seconds": spell_seconds,
+        "bytes": spell_bytes,
+        "share": _share,
+        "number": spell,
+        "ms": _spell_ms,
+    }
     return environment.get_template("page.html.j2").render(
         title=title,
         version=__version__,
@@ -52,6 +58,10 @@ def build_page(documents: Sequence[Mapping[str, Any]], title: str) -> str:
 
 def _share(share: float | None) -> str:
     return "–" if share is None else f"{share:.0%}"
+
+
+def _spell_ms(milliseconds: float | None) -> str:
+    return spell_seconds(None if milliseconds is None else milliseconds / MS_PER_S)
 
 
 def _by_network(documents: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
@@ -182,7 +192,7 @@ def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
     if gain < 1.05:
         return "No setting tried here changes the time of a minibatch by more than 5 %."
     return (
-        f"The fastest setting tried here ({best['setting']}) takes {best['median_ms']:.3g} ms a minibatch, "
+        f"The fastest setting tried here ({best['setting']}) takes {_spell_ms(best['median_ms'])} a minibatch, "
         f"{gain:.2g} times less than the slowest ({worst['setting']}, {worst['stall_share']:.0%} of its time stalled). "
         "These are single runs: repeat them before you rely on small differences."
     )
