@@ -157,15 +157,24 @@ def test_quickstart_characterises_and_writes_its_report(tmp_path, capfd, monkeyp
     subject = characterise.Subject("lenet5", 0.01, 4, 4, 6, 1.0)
     monkeypatch.setattr("edgetrain.cli.quickstart.SUBJECTS", (subject,))
     monkeypatch.setattr(characterise, "WORKERS", (1,))
+    monkeypatch.setattr(characterise, "CACHES", ("cold",))
     page = tmp_path / "page.html"
     assert main(["quickstart", "-o", str(page), "--store", str(tmp_path / "store"), "--json"]) == 0
     told = capfd.readouterr()
     document = json.loads(told.out)
     seen = [(run["loading"]["workers"], run["loading"]["cache"]) for run in document["runs"]]
-    assert seen == [(1, "cold"), (1, "warm")]
+    assert seen == [(1, "cold")]
     assert not document["failed"] and str(page) in told.err.replace("\n", "")
     text = page.read_text()
     assert "lenet5" in text and "<svg" in text
+
+
+def test_the_characterisation_crosses_workers_with_cold_and_warm():
+    for subject in characterise.SUBJECTS:
+        made = list(characterise.plan(subject, 7, "mine"))
+        settings = {(experiment.loading.workers, experiment.loading.cache) for experiment in made}
+        assert settings == {(workers, cache) for workers in (0, 1, 2) for cache in ("cold", "warm")}
+        assert len(made) == 6 and {experiment.max_minibatches for experiment in made} == {7}
 
 
 def test_the_budget_decides_the_minibatches_within_bounds():
