@@ -42,10 +42,10 @@ def findings_markdown(findings: Sequence[Finding], rows: Mapping[str, Sequence[R
     lines = [
         "# HiPC-SRS 2021 in the lab",
         "",
-        f"`{facts['command']}` on {facts['machine']}; the runs took {facts['took']}. Our numbers are emulated: really",
-        "run, with storage, page cache, cores and CPU share held by the kernel and a paced accelerator. Times in the tables",
-        "of runs are as run; in the findings they are per minibatch at the board's pace, that is multiplied by the speed",
-        f"({speeds}), and stalls are without the pipeline's fill."
+        f"`{facts['command']}` on {facts['machine']}; the runs took {facts['took']}.",
+        "Our numbers are emulated: really run, with storage, page cache, cores and CPU share held by the kernel and a",
+        "paced accelerator. Times in the tables of runs are as run; in the findings they are per minibatch at the",
+        f"board's pace, that is multiplied by the speed ({speeds}), and stalls are without the pipeline's fill."
         + (f" Dataset and page cache were shrunk together: {shrunk}." if shrunk else ""),
         "",
         "| finding | verdict |",
