@@ -60,3 +60,10 @@ def test_a_python_without_torch_is_told_apart_from_one_that_is_not_there(tmp_pat
 def test_an_unknown_device_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--device", "toaster"]) == 2
     assert "unknown device" in capsys.readouterr().err
+
+
+def test_a_file_does_not_pass_for_a_store(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for store in (tmp_path / "file", tmp_path / "file" / "below"):
+        finding = next(each for each in examine(store) if each.what == "store")
+        assert finding.works is False and "is a file" in finding.detail

@@ -80,14 +80,15 @@ def _record(store: Path, dataset: Path | None) -> list[Finding]:
     while not nearest.exists() and nearest != nearest.parent:
         nearest = nearest.parent
     lies = _spell_medium(nearest)
-    if os.access(nearest, os.W_OK):
+    if os.access(nearest, os.W_OK) and nearest.is_dir():
         free = shutil.disk_usage(nearest).free
         enough = free >= LEAST_FREE_BYTES
         detail = f"{store} on {lies}, {spell_bytes(free)} free"
         fix = None if enough else "edgetrain run … --store /a/folder/with/room"
         found.append(Finding("record", "store", enough, detail, fix))
     else:
-        detail = f"{nearest} cannot be written by this user"
+        why = "cannot be written by this user" if nearest.is_dir() else "is a file, and a store is a folder"
+        detail = f"{nearest} {why}"
         found.append(Finding("record", "store", False, detail, "export EDGETRAIN_STORE=/a/folder/of/yours"))
     if dataset is not None and not dataset.exists():
         found.append(Finding("storage", "dataset", False, f"{dataset} does not exist"))
