@@ -147,13 +147,15 @@ def test_your_own_workload_trains_with_its_own_step_optimiser_and_batch_size(own
 
 def test_a_paced_step_takes_its_time_computes_nothing_and_is_called_emulated(store):
     paced = replace(LENET, compute="paced", compute_ms=20.0, epochs=1, loading=Loading(workers=1, start_method="spawn"))
-    run = store.open(execute(paced, "auto", store))
+    run = store.open(execute(replace(paced, baseload_s=0.3), "auto", store))
     assert run.manifest["origin"] == "emulated"
     step_us = run.minibatches["done_us"] - run.minibatches["ready_us"]
     assert (step_us >= 20_000).all() and np.median(step_us) < 40_000
     assert run.manifest["losses"] == [None]
     assert run.manifest["inside"]["loaders"][0]["start_method"] == "spawn"
     assert run.manifest["workload"]["parameters"] == 61_706
+    kinds = [doubt["kind"] for doubt in run.manifest["doubts"]]
+    assert (run.manifest["baseload"] is None) == (run.manifest["power"] is None) == ("no_baseload" in kinds)
 
 
 def test_half_written_pictures_are_counted_and_named_and_the_run_goes_on(store, tmp_path):
@@ -289,7 +291,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_starts(finished, store,
 def test_what_cannot_be_meant_is_refused_on_a_simulated_board_too(store):
     before = len(store.list())
     for wrong in (Loading(workers=-1), Loading(cache="icy"), Loading(prefetch=0)):
-        with pytest.raises(UsageError, match="must be at least|cannot be"):
+        with pytest.raises(UsageError, match=r"must be at least|cannot be"):
             execute(replace(LENET, loading=wrong), "sim:orin-agx", store)
     assert len(store.list()) == before
 
