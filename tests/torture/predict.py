@@ -13,7 +13,6 @@ from edgetrain.predict.base import bare
 from edgetrain.predict.table import parse_table
 from tests.predict.conftest import grid, measured
 
-
 FULL = 400
 
 

@@ -36,7 +36,7 @@ _ROUGH = _SMOOTH = 0.7
 # much the variances must grow so that nine of ten measured values lie in the 90 % interval. Open: what the profiled
 # modes leave undecided; own: the scatter of the mode itself; followed: the scatter of time that power follows.
 _OPEN_TIME, _OWN_TIME = 0.75, 1.6
-_OPEN_POWER, _OWN_POWER, _FOLLOWED = 0.6, 1.0, 4.0
+_OPEN_POWER, _OWN_POWER, _FOLLOWED = 0.52, 0.8, 5.0
 _THIN = 5  # every fifth member
 _MARGIN = 0.05  # a clock within 5 % of the profiled ones is not called extrapolated
 # How the coefficients of the mean minibatch may differ from those of the median: the loader-bound ones most.
