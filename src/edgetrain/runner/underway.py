@@ -220,7 +220,9 @@ class RunUnderWay:
         """Measure the baseload, then bring the cache into the state asked for: the last thing before training."""
         seconds = self.experiment.baseload_s
         if seconds > 0 and self.manifest.get("power") is None:
-            self._doubt("no_baseload", "no power sensor answers here, so no baseload was measured; see edgetrain doctor")
+            self._doubt(
+                "no_baseload", "no power sensor answers here, so no baseload was measured; see edgetrain doctor"
+            )
         elif seconds > 0:
             began_us, until_s = now_us(), time.monotonic() + seconds
             while (left_s := until_s - time.monotonic()) > 0:
