@@ -35,3 +35,13 @@ def test_ids_are_listed_whole(record, width):
     runs = [record(workload={"network": "n" * 32}, campaign="c" * 60), record()]
     text = printed(list_runs(Store(record.store).list()), width)
     assert all(run in text for run in runs)
+
+
+def test_a_run_of_many_epochs_fits_a_screen_and_says_what_is_left_out(record):
+    document = digest(Store(record.store).open(record(epochs=60, minibatches=4))).document()
+    text = printed(show_run(document), 120)
+    assert "48 epochs between these are left out" in text and len(text.splitlines()) < 50
+    assert [line.split()[1] for line in text.splitlines() if line.startswith("epoch ") and "stalled" in line] == [
+        *map(str, range(8)),
+        *map(str, range(56, 60)),
+    ]

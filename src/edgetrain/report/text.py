@@ -14,6 +14,7 @@ from rich.text import Text
 from edgetrain.units import spell, spell_bytes, spell_seconds
 
 BAR = 28  # characters of a bar
+FIRST_EPOCHS, LAST_EPOCHS = 8, 4  # shown of a run that has more
 BROAD = 1000  # characters, more than any table of ours takes
 PARTS = (
     ("fetch_stall_s", "fetch stall", "red"),
@@ -53,7 +54,11 @@ def show_run(document: Mapping[str, Any]) -> RenderableType:
     if not epochs:
         parts.append(Text("no minibatch was recorded", style="red"))
     else:
-        parts += [_epochs(epochs), Text(""), _bars(epochs), Text(""), _why(epochs), Text("")]
+        parts.append(_epochs(epochs))
+        if len(epochs) > len(_few(epochs)):
+            left_out = len(epochs) - len(_few(epochs))
+            parts.append(Text(f"{left_out} epochs between these are left out here; --json has them all"))
+        parts += [Text(""), _bars(_few(epochs)), Text(""), _why(epochs), Text("")]
     parts.append(_numbers(document))
     parts += _doubts(document)
     return Group(*parts)
@@ -106,6 +111,13 @@ class _Fitting:
             yield table
 
 
+def _few(epochs: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return the epochs that fit a screen: the first ones and the last."""
+    if len(epochs) <= FIRST_EPOCHS + LAST_EPOCHS:
+        return epochs
+    return [*epochs[:FIRST_EPOCHS], *epochs[-LAST_EPOCHS:]]
+
+
 def _epochs(epochs: Sequence[Mapping[str, Any]]) -> RenderableType:
     times = (
         "mini-\nbatches",
@@ -119,7 +131,7 @@ def _epochs(epochs: Sequence[Mapping[str, Any]]) -> RenderableType:
     )
     rest = ("read from\nmedium", "cached\nbefore → after", "energy")
     wide, left, right = plain_table("epoch", *times, *rest), plain_table("epoch", *times), plain_table("epoch", *rest)
-    for epoch in epochs:
+    for epoch in _few(epochs):
         number = str(epoch["epoch"])
         spent = (
             str(epoch["minibatches"]),
@@ -151,7 +163,7 @@ def _share(share: float | None) -> str:
 def _bars(epochs: Sequence[Mapping[str, Any]]) -> Text:
     longest = max(epoch["e2e_s"] for epoch in epochs) or 1.0
     text = Text()
-    for epoch in epochs[:12]:
+    for epoch in epochs:
         text.append(f"epoch {epoch['epoch']:>3}  ")
         used = 0
         for name, _, style in PARTS:
