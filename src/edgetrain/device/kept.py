@@ -80,6 +80,11 @@ class KeptFile:
             return False
         return True
 
+    def __del__(self) -> None:
+        # A probe that is dropped without `close` must not keep its descriptors.
+        if getattr(self, "_fd", -1) >= 0:
+            self.close()
+
     def close(self) -> None:
         """Give the descriptor back; safe to call twice."""
         if self._fd >= 0:

@@ -43,6 +43,11 @@ class OpenFile:
     def read(self) -> str:
         return os.pread(self._fd, 4096, 0).split(b"\n", 1)[0].decode("ascii", "replace").strip("\0 \t\r")
 
+    def __del__(self) -> None:
+        # A probe that is dropped without `close` must not keep its descriptors.
+        if getattr(self, "_fd", -1) >= 0:
+            self.close()
+
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)

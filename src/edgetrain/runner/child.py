@@ -53,8 +53,10 @@ class TrainingChild:
 
     def messages(self, timeout_s: float) -> list[dict[str, Any]] | None:
         """Return what it said within the time, or None once it has ended and said everything."""
-        ready, _, _ = select.select([self._read], [], [], timeout_s)
-        if not ready:
+        # poll, not select: select fails in a process that holds more than a thousand descriptors.
+        waiting = select.poll()
+        waiting.register(self._read, select.POLLIN)
+        if not waiting.poll(timeout_s * 1000):
             # A worker that outlives it may hold the pipe open.
             return None if self.process.poll() is not None else []
         data = os.read(self._read, 65536)

@@ -48,9 +48,11 @@ class TegrastatsProbe:
         os.set_blocking(self._fd, False)
         self._tail = b""
         self._fresh: dict[str, float] = {}
+        waiting = select.poll()
+        waiting.register(self._fd, select.POLLIN)
         until = time.monotonic() + patience_s
         while not self._fresh and time.monotonic() < until and self._process.poll() is None:
-            select.select([self._fd], [], [], 0.2)
+            waiting.poll(200)
             self._drain()
         if not self._fresh:
             self.close()
