@@ -26,6 +26,8 @@ LONGER = 1.15
 HELPS_SHARE = 0.2
 # Times of two media are alike within this (the paper's three media: 590 s "approximately").
 ALIKE_SHARE = 0.1
+# Of what the medium costs in the first epoch, at most this share may be left in later ones (the paper: 2 %).
+LEFT_SHARE = 0.25
 # What is left of a stall is hidden below this share of the compute (the paper's floor is 3 to 5 %).
 HIDDEN_SHARE = 0.1
 # Later epochs that read less than this of the dataset do not read it again.
@@ -246,9 +248,9 @@ class Judge:
                 ("later_e2e_s", later, "later epochs: it does not"),
             ):
                 said = ", ".join(f"{m} {_ms(_paper(table, board, m))}" for m in pairs) + " ms"
-                shows = times[slow] > (1 + ALIKE_SHARE) * times[fast]
-                alike = max(times.values()) <= (1 + ALIKE_SHARE) * min(times.values())
-                speaks = shows if times is first else alike
+                cost = times[slow] - times[fast]
+                shows = cost > ALIKE_SHARE * times[fast]
+                speaks = shows if times is first else cost <= LEFT_SHARE * (first[slow] - first[fast])
                 case.add(f"{board or 'here'}, 0 workers, {what}", spell(times), "–" if "–" in said else said, speaks)
         for row in sorted(self.ram, key=lambda row: _bytes(row.get("page_cache"))):
             if row.later is None or row.later.read_bytes is None or not self.dataset_bytes:

@@ -52,7 +52,7 @@ for _ in range(6):
     start = time.thread_time()
     prepare()
     times.append((time.thread_time() - start) / len(pictures))
-print(min(times))
+print(sorted(times)[len(times) // 2])
 """
 
 
