@@ -293,7 +293,12 @@ def speed() -> list[str]:
     ]  # fmt: skip
 
 
-PUBLISHED = """## Published figures, for orientation
+PUBLISHED = """## How far to trust this
+
+The model, its scatter factors, the design and the calibration were chosen on these same tables and seeds (see
+docs/prediction.md): networks were left out of the prior, not of the choices. Expect unseen tables to be somewhat worse.
+
+## Published figures, for orientation
 
 PowerTrain (a transferred network; 50 random modes of Orin AGX; *measured per minibatch and with the profiled modes
 included*, so not the same metric): time 12 to 16 %, power 5 to 9 %; with 10 modes 24 to 29 % and 7 to 19 %. The
