@@ -40,8 +40,8 @@ def risk_factor(share: Array, f: Features) -> Array:
     """Return by how much less a mode is trusted before it is measured.
 
     The published tables are wrong most often (by up to a factor of eight) at the top GPU clock when the loader rules:
-    14 of their 17 suspect times are at that clock. A plan that leans on such a mode learns a falsehood, so it must be worth
-    much more.
+    14 of their 17 suspect times are at that clock. A plan that leans on such a mode learns a falsehood, so it must be
+    worth much more.
     """
     at_top = f.gpu > -0.02
     return 1.0 + _RISK * at_top * (1.0 - np.exp(-share[:, 4] / _SOON))
