@@ -14,7 +14,8 @@ from edgetrain.store import Store
 
 def printed(renderable, width):
     out = io.StringIO()
-    Console(file=out, width=width, force_terminal=True, color_system=None, highlight=False).print(renderable)
+    # A height too: without it rich takes any terminal called dumb for 80 columns.
+    Console(file=out, width=width, height=25, force_terminal=True, color_system=None, highlight=False).print(renderable)
     return out.getvalue()
 
 

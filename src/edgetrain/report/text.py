@@ -34,7 +34,8 @@ def console(stderr: bool = False) -> Console:
     """Return a console that keeps tables readable when piped."""
     found = Console(stderr=stderr, highlight=False)
     if not found.is_terminal:
-        found = Console(stderr=stderr, highlight=False, width=max(found.width, 118))
+        # A height too: without it rich takes any terminal called dumb for 80 columns.
+        found = Console(stderr=stderr, highlight=False, width=max(found.width, 118), height=found.height)
     return found
 
 
