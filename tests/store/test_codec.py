@@ -102,6 +102,17 @@ def test_garbage_in_the_middle_costs_only_that_frame(tmp_path: Path) -> None:
     assert any(got == plain[:cut] + plain[cut + 100 :] for cut in range(0, 1000, 100))
 
 
+def test_a_frame_whose_count_of_rows_was_garbled_is_passed_over(tmp_path: Path) -> None:
+    write(tmp_path / "s.ets", mixed_rows(300, 5))
+    data = bytearray((tmp_path / "s.ets").read_bytes())
+    second = data.index(b"EtF1", data.index(b"EtF1") + 1)
+    data[second + 10] ^= 0x04  # the third byte of the row count
+    (tmp_path / "s.ets").write_bytes(bytes(data))
+    stream = read_stream(tmp_path / "s.ets")
+    assert stream.rows == 200
+    assert len(stream.columns["plain"]) == 200
+
+
 def test_a_file_that_is_no_stream_is_refused_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "s.ets").write_bytes(b"\x00\xff garbage")
     with pytest.raises(StoreError, match=r"s\.ets"):

@@ -26,7 +26,7 @@ from array import array
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 MAGIC = b"EtF1"
-FRAME = struct.Struct("<4sIII")  # magic, payload bytes, rows, crc32 of the payload
+FRAME = struct.Struct("<4sIII")  # magic, payload bytes, rows, checksum
 COLUMN = struct.Struct("<Bqq")  # code, first value (delta only), smallest stored value
 PLANES = 0x0F  # code: how many byte planes
 ALL_NULL = 0x40  # code: no row has a value
@@ -155,7 +155,12 @@ def encode_frame(columns: Sequence[Tuple[str, str]], rows: Sequence[Tuple[Any, .
         parts.append(data)
         by_name[name] = [0 if value is None else value for value in values] if None in values else values
     payload = b"".join(heads + parts)
-    return FRAME.pack(MAGIC, len(payload), len(rows), zlib.crc32(payload)) + payload
+    return FRAME.pack(MAGIC, len(payload), len(rows), checksum(payload, len(rows))) + payload
+
+
+def checksum(payload: Any, rows: int) -> int:
+    """Return the checksum of a frame: over its payload, and over how many rows it says it has."""
+    return zlib.crc32(payload, rows)
 
 
 class StreamWriter:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import mmap
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgetrain.errors import StoreError
-from edgetrain.inside.stream import ALL_NULL, COLUMN, FRAME, MAGIC, PLANES, SOME_NULL
+from edgetrain.inside.stream import ALL_NULL, COLUMN, FRAME, MAGIC, PLANES, SOME_NULL, checksum
 
 NULL = -1  # a missing integer, once decoded
 MOST_HEADER_BYTES = 1 << 20  # a header line longer than this is garbage
@@ -63,10 +62,10 @@ def _frames(data: mmap.mmap, at: int, size: int, least: int) -> tuple[list[tuple
     skipped = 0
     view = memoryview(data)
     while at + FRAME.size <= size:
-        magic, length, rows, checksum = FRAME.unpack_from(data, at)
+        magic, length, rows, expected = FRAME.unpack_from(data, at)
         begin = at + FRAME.size
         sound = magic == MAGIC and begin + length <= size and length >= least
-        if sound and zlib.crc32(view[begin : begin + length]) == checksum:
+        if sound and checksum(view[begin : begin + length], rows) == expected:
             frames.append((begin, rows))
             at = begin + length
         else:
