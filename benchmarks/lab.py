@@ -115,8 +115,8 @@ def main() -> int:
         "",
         "## What an unlimited lab costs",
         "",
-        f"{len(ratios)} pairs in random order, MobileNetV3's loader with one worker, warm, paced step of 1 ms; ratio of the"
-        f" mean later epoch inside over outside: **{ratio:.3f}**, 90 % interval {low:.3f} to {high:.3f}"
+        f"{len(ratios)} pairs in random order, MobileNetV3's loader with one worker, warm, paced step of 1 ms; ratio"
+        f" of the mean later epoch inside over outside: **{ratio:.3f}**, 90 % interval {low:.3f} to {high:.3f}"
         f" ({'below' if high < 1.02 else '**not below**'} 1.02).",
         "",
         "Pairs: " + ", ".join(f"{one:.3f}" for one in ratios) + ".",
