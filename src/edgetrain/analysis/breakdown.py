@@ -79,7 +79,10 @@ def break_down(minibatches: Columns) -> Parts:
 
     def column(name: str) -> Ints:
         found = minibatches.get(name)
-        return np.full(len(rows), NULL, np.int64) if found is None else found[rows]
+        if found is None:
+            return np.full(len(rows), NULL, np.int64)
+        # Picking every row would copy ten columns of a long run for nothing.
+        return found if len(found) == len(rows) else found[rows]
 
     asked, ready = column("asked_us"), column("ready_us")
     epoch = column("epoch")
