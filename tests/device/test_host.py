@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def row(probe: object) -> dict[str, float]:
-    return dict(zip(probe.columns, probe.read(), strict=True))  # type: ignore[attr-defined]
+    return dict(zip(probe.columns, probe.read(), strict=True))
 
 
 def seconds(*instants: float) -> Callable[[], int]:

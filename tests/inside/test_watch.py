@@ -99,7 +99,7 @@ def pairs() -> TensorDataset:
 def test_lightning_trains_recorded(run: Path) -> None:
     lightning: Any = pytest.importorskip("pytorch_lightning")
 
-    class Module(lightning.LightningModule):  # type: ignore[misc]
+    class Module(lightning.LightningModule):
         def __init__(self) -> None:
             super().__init__()
             self.layer = torch.nn.Linear(4, 1)

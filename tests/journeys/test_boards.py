@@ -17,9 +17,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:  # type: ignore[type-arg]
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
     assert main([*arguments, "--json"]) == 0
-    found: dict = json.loads(capsys.readouterr().out)  # type: ignore[type-arg]
+    found: dict = json.loads(capsys.readouterr().out)
     assert found["schema"] == "edgetrain/1"
     return found
 

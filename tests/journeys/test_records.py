@@ -139,7 +139,9 @@ def test_the_report_is_one_page_that_fetches_nothing(edgetrain, record, tmp_path
     text = (tmp_path / "page.html").read_text()
 
     class Links(HTMLParser):
-        found: list[str] = []  # noqa: RUF012
+        def __init__(self):
+            super().__init__()
+            self.found = []
 
         def handle_starttag(self, tag, attributes):
             self.found += [value for name, value in attributes if name in ("src", "href") and value]

@@ -27,7 +27,7 @@ class Given:
 
     def __init__(self, read: Callable[[], Sequence[float]], columns: Sequence[str] = ("x_w", "y_w")) -> None:
         self.name, self.period_s, self.columns = "given", 0.01, columns
-        self.read = read  # type: ignore[method-assign]
+        self.read = read
 
     def read(self) -> Sequence[float]:
         raise NotImplementedError

@@ -6,10 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from edgetrain.errors import UsageError  # noqa: E402
-from edgetrain.workload import transforms  # noqa: E402
-from edgetrain.workload.job import Shuffled, _own  # noqa: E402
-from edgetrain.workload.loop import moved  # noqa: E402
+from edgetrain.errors import UsageError
+from edgetrain.workload import transforms
+from edgetrain.workload.job import Shuffled, _own
+from edgetrain.workload.loop import moved
 
 
 def test_every_epoch_has_a_fresh_order_that_follows_from_the_seed():

@@ -6,9 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from edgetrain.errors import UsageError  # noqa: E402
-from edgetrain.workload import networks  # noqa: E402
-from edgetrain.workload.catalog import CATALOG  # noqa: E402
+from edgetrain.errors import UsageError
+from edgetrain.workload import networks
+from edgetrain.workload.catalog import CATALOG
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,12 @@ def test_a_mode_is_written_and_put_back_through_the_real_file_code(name: str, tm
     device = open_device(f"jetson:{boards.build(name, tmp_path)}")
     space, control = device.modes(), device.control()
     assert space is not None and control is not None
-    before = device.state()  # type: ignore[attr-defined]
+    before = device.state()
     mode = next(iter(space))  # one core, the lowest clocks
     with control.hold(Setting(mode)):
         assert control.drift() == []
-        assert device.current_mode().cpu_hz == mode.cpu_hz  # type: ignore[attr-defined]
-    assert device.state() == before  # type: ignore[attr-defined]
+        assert device.current_mode().cpu_hz == mode.cpu_hz
+    assert device.state() == before
 
 
 def test_writing_follows_no_link_and_creates_nothing(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_plain_user_measures_and_may_not_set(tmp_path: Path) -> None:
     root = boards.build("orin-agx-jp5", tmp_path / "board")
     before = boards.open_tree(root).state()
     said = as_nobody(root)
-    assert {"rails", "cpu", "gpu", "thermal"} <= set(said["probes"])  # type: ignore[call-overload]
+    assert {"rails", "cpu", "gpu", "thermal"} <= set(said["probes"])
     assert said["modes"] == 18_096
     assert str(said["set"]).startswith("NeedsRoot") and "sudo" in str(said["set"])
     assert said["restore"] == "None" and said["repair"] == "None"

@@ -132,7 +132,7 @@ def test_faster_clocks_never_make_the_formulas_slower() -> None:
     for board, facts in coefficients().items():
         for network in facts["networks"]:
             physics = Physics(board, network)
-            physics.residual = lambda mode: (1.0, 1.0)  # type: ignore[method-assign]
+            physics.residual = lambda mode: (1.0, 1.0)
             slow = physics.step(PowerMode(2, 400_000_000, 300_000_000, 600_000_000))
             fast = physics.step(PowerMode(4, 1_400_000_000, 900_000_000, 1_600_000_000))
             assert fast.interval_s(4) < slow.interval_s(4)
@@ -143,7 +143,7 @@ def training(tmp_path: Path, workers: int, **plan: object) -> Training:
     device = open_simulated("xavier-nx", tmp_path / f"board-{workers}-{len(plan)}")
     world = device.world
     mode = world.mode()
-    full = Plan("mobilenet_v3", workers=workers, **plan)  # type: ignore[arg-type]
+    full = Plan("mobilenet_v3", workers=workers, **plan)
     return Training(full, Physics("xavier-nx", "mobilenet_v3"), mode, world.timeline, world.now_ns(), 0)
 
 
