@@ -14,7 +14,9 @@ import argparse
 import functools
 import multiprocessing
 import os
+import pickle
 import platform
+import re
 import shutil
 import statistics
 import sys
@@ -31,8 +33,8 @@ import torch
 from scenarios import BATCH, HARD, MIXED, PURE, Scenario, scenarios
 from torch.utils.data import DataLoader
 
-from edgetrain.analysis.attribution import Attribution, attribute
-from edgetrain.analysis.breakdown import break_down
+from edgetrain.analysis.attribution import attribute
+from edgetrain.analysis.breakdown import Parts, break_down
 from edgetrain.inside import session
 from edgetrain.store.directory import read_run
 
@@ -49,8 +51,19 @@ class Outcome:
     doubts: tuple[str, ...]  # why there is no verdict
 
 
-def train(scenario: Scenario, workers: int, dataset: Any, core: int | None) -> tuple[float, Attribution, Any, Any]:
-    """Run one loop; return its stall, what the rule says of it, which minibatches count, and the injector's log."""
+@dataclass(frozen=True)
+class Seen:
+    """What one run recorded, beside the injector's log; and the stall of its counterpart without the cause."""
+
+    minibatches: dict[str, Any]
+    workers: dict[str, Any]
+    log: Any
+    steal: float
+    without_s: float | None = None
+
+
+def train(scenario: Scenario, workers: int, dataset: Any, core: int | None) -> Seen:
+    """Run one loop; return what was recorded."""
     arguments: dict[str, Any] = {"batch_size": BATCH, **scenario.loader}
     if workers:
         arguments["num_workers"] = workers
@@ -78,15 +91,12 @@ def train(scenario: Scenario, workers: int, dataset: Any, core: int | None) -> t
         recording.end()
         del loader  # workers that would persist end, and write what they have
         run = read_run(Path(folder))
+        return Seen(dict(run.minibatches), dict(run.workers), np.array(log), steal.share())
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    parts = break_down(run.minibatches)
-    verdict = attribute(run.minibatches, run.workers, parts.rows, parts.stall_s, steal.share())
-    counts = np.arange(len(parts)) >= max(1, 2 * workers)
-    return float(parts.stall_s[counts].sum()), verdict, counts, np.array(log)
 
 
-def measure(scenario: Scenario, workers: int) -> Outcome:
+def look(scenario: Scenario, workers: int) -> Seen:
     """Run a scenario once, with its counterpart where the truth is what vanishes."""
     cores = sorted(os.sched_getaffinity(0))
     core = cores[-1] if scenario.hogs else None
@@ -94,20 +104,55 @@ def measure(scenario: Scenario, workers: int) -> Outcome:
     with hogs(scenario.hogs, core):
         if scenario.cold:
             inject.make_cold(dataset.paths)
-        stall_s, verdict, counts, log = train(scenario, workers, dataset, core)
-        if scenario.without is not None:
-            without_s = train(scenario, workers, scenario.without(scenario.minibatches), core)[0]
+        seen = train(scenario, workers, dataset, core)
+        if scenario.without is None:
+            return seen
+        counterpart = train(scenario, workers, scenario.without(scenario.minibatches), core)
+        parts = break_down(counterpart.minibatches)
+        return replace(seen, without_s=float(parts.stall_s[_counts(parts, workers)].sum()))
+
+
+def _counts(parts: Parts, workers: int) -> Any:
+    return np.arange(len(parts)) >= max(1, 2 * workers)
+
+
+def judge(scenario: Scenario, workers: int, seen: Seen) -> Outcome:
+    """Set what the rule says of a run against the truth."""
+    parts = break_down(seen.minibatches)
+    verdict = attribute(seen.minibatches, seen.workers, parts.rows, parts.stall_s, seen.steal)
+    counts = _counts(parts, workers)
+    stall_s = float(parts.stall_s[counts].sum())
     sums = {cause: float(getattr(verdict, f"{cause}_s")[counts].sum()) for cause in CAUSES}
     said = {cause: value / max(stall_s, 1e-9) for cause, value in sums.items()}
-    if scenario.without is not None:
-        truth = {scenario.vanishes: min(1.0, max(0.0, 1 - without_s / max(stall_s, 1e-9)))}
+    if seen.without_s is not None:
+        truth = {scenario.vanishes: min(1.0, max(0.0, 1 - seen.without_s / max(stall_s, 1e-9)))}
     elif scenario.truth is not None:
         truth = scenario.truth
     else:
-        cpu, blocked, waited = log[counts].sum(axis=0)
+        cpu, blocked, waited = seen.log[counts].sum(axis=0)
         truth = {"preprocess": cpu, "blocked": blocked, "contention": waited}
         truth = {cause: value / max(cpu + blocked + waited, 1e-9) for cause, value in truth.items()}
     return Outcome(said, truth, stall_s, tuple(doubt["kind"] for doubt in verdict.doubts))
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Where runs are kept, to be judged again by another rule, or taken from instead of being run."""
+
+    keep: Path | None
+    take: Path | None
+
+    def run(self, scenario: Scenario, workers: int, number: int) -> Seen | None:
+        """Return the run of that number, made or taken; None where none is kept."""
+        name = f"{re.sub('[^a-z0-9]+', '-', scenario.name.lower())}-{workers}-{number}.pickle"
+        if self.take is not None:
+            kept = self.take / name
+            return pickle.loads(kept.read_bytes()) if kept.exists() else None
+        seen = look(scenario, workers)
+        if self.keep is not None:
+            self.keep.mkdir(parents=True, exist_ok=True)
+            (self.keep / name).write_bytes(pickle.dumps(seen))
+        return seen
 
 
 def error_points(scenario: Scenario, outcome: Outcome) -> float:
@@ -177,12 +222,15 @@ def hogs(count: int, core: int | None) -> Any:
             process.join()
 
 
-def cell(scenario: Scenario, workers: int, repeats: int) -> tuple[str, bool | None]:
+def cell(scenario: Scenario, workers: int, repeats: int, shelf: Shelf) -> tuple[str, bool | None]:
     """Measure one scenario with one number of workers; return its table row and whether the promise was kept."""
     outcomes: list[Outcome] = []
     refused: list[str] = []
     while len(outcomes) < repeats and len(refused) <= 2:
-        outcome = measure(scenario, workers)
+        seen = shelf.run(scenario, workers, len(outcomes) + len(refused))
+        if seen is None:
+            break
+        outcome = judge(scenario, workers, seen)
         if outcome.doubts:
             refused += outcome.doubts
         else:
@@ -216,6 +264,8 @@ def main() -> int:
     parser.add_argument("--set", choices=("tuning", "held-out", "all"), default="all", dest="which")
     parser.add_argument("--workers", help="numbers of workers, e.g. 1,2")
     parser.add_argument("--files", type=Path, default=Path(tempfile.gettempdir()) / "edgetrain-attribution-files")
+    parser.add_argument("--keep", type=Path, help="keep what each run recorded here")
+    parser.add_argument("--take", type=Path, help="judge runs kept earlier instead of running")
     parser.add_argument("--markdown", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -252,7 +302,7 @@ def main() -> int:
             for workers in scenario.workers:
                 if (asked and workers not in asked) or (arguments.quick and not asked and workers > 1):
                     continue
-                row, kept = cell(scenario, workers, repeats)
+                row, kept = cell(scenario, workers, repeats, Shelf(arguments.keep, arguments.take))
                 tally[kept] += 1
                 say(row)
     say(f"\nPromises kept in {tally[True]} of {tally[True] + tally[False]} cells, no verdict in {tally[None]}; "

@@ -5,10 +5,10 @@
     python benchmarks/overhead.py --cpu                                         # our CPU seconds, no GPU
     python benchmarks/overhead.py --quick                                       # all that runs here, briefly
 
-In each repeat the variants run one after the other in shuffled order, on fresh loaders, and are compared within the
-repeat; the interval is Student's t over the logarithms of the repeats' ratios. On a GPU the slowest tenth of a block's
-minibatches is left out, in every variant alike: on a shared machine single steps now and then take ten times as long,
-and three of those hide a whole percent. The ratio of plain means stands beside it.
+In each repeat the variants run one after the other in shuffled order and are compared within the repeat; the interval
+is Student's t over the logarithms of the repeats' ratios. On a GPU the slowest tenth of a slice's minibatches is left
+out, in every variant alike: on a shared machine single steps now and then take ten times as long, and three of those
+hide a whole percent. The ratio of plain means stands beside it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ import os
 import platform
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,9 @@ from edgetrain.inside import session
 from edgetrain.store.codec import read_stream
 from edgetrain.workload import networks
 
-T90 = {2: 2.92, 3: 2.35, 4: 2.13, 5: 2.02, 9: 1.83, 14: 1.76, 19: 1.73, 24: 1.71, 29: 1.70}  # by degrees of freedom
+# Student's quantile by degrees of freedom.
+T90 = {2: 2.92, 3: 2.35, 4: 2.13, 5: 2.02, 9: 1.83, 14: 1.76, 19: 1.73, 24: 1.71, 29: 1.70, 59: 1.67, 99: 1.66}
 MOST_RATIO, MOST_US, MOST_CPU_SHARE = 1.01, 25.0, 0.01  # what is promised
-SKIPPED = 10  # minibatches at the start of each block: workers start, the allocator warms up
 
 
 class Ready(Dataset[Any]):
@@ -67,8 +68,8 @@ def ratio_interval(ratios: list[float]) -> tuple[float, float, float]:
 
 
 @contextmanager
-def recording(sampler: bool) -> Iterator[Any]:
-    """Record as `edgetrain run` does: the stopwatch inside, the sampler beside."""
+def recording(sampler: bool) -> Iterator[tuple[subprocess.Popen[bytes] | None, Any]]:
+    """Record as `edgetrain run` does: the stopwatch inside, the sampler beside; give both."""
     folder = tempfile.mkdtemp(prefix="edgetrain-overhead-")
     beside = None
     if sampler:
@@ -83,7 +84,7 @@ def recording(sampler: bool) -> Iterator[Any]:
         time.sleep(0.5)
     current = session.begin(folder)
     try:
-        yield current
+        yield beside, current
         current.end()
         check(Path(folder))
     finally:
@@ -111,25 +112,59 @@ def check(folder: Path) -> None:
 # ---- on a GPU --------------------------------------------------------------------------------------------------------
 
 
-class Training:
-    """One network on the GPU, its optimiser, and a loader that is not the bottleneck."""
+class Slices:
+    """One network on the GPU that trains in short slices: bare, with the stopwatch, with the sampler too, profiled.
 
-    def __init__(self, name: str, minibatches: int, workers: int) -> None:
+    Both loaders live as long as the comparison, and neither is the bottleneck: workers that start anew for each slice
+    make every page of this process shared again, and its faults would hide what is looked for. The sampler is stopped
+    (SIGSTOP) while it is not wanted. The thread that keeps the record wakes ten times as often as in a real run, so
+    that what a slice causes is paid in that slice.
+    """
+
+    def __init__(self, name: str, steps: int, sampler: bool) -> None:
         self.network = networks.build(name).cuda()
         self.optimizer = torch.optim.SGD(self.network.parameters(), lr=0.01, momentum=0.9)
-        sample = (torch.randn(networks.input_shape(name)), 1)
-        self.minibatches, self.workers = minibatches, workers
-        self.dataset = Ready(16 * (minibatches + SKIPPED), sample)
+        self.steps = steps
+        dataset = Ready(16 * 1_000_000, (torch.randn(networks.input_shape(name)), 1))
+        self.bare = self._endless(dataset)  # before the session: nobody looks at it
+        session.KEEP_S = 0.1
+        self._stack = ExitStack()
+        self.beside, self.marks = self._stack.enter_context(recording(sampler))
+        self.watched = self._endless(dataset)
+        for iterator, marks in ((self.bare, None), (self.watched, self.marks)):
+            self._train(iterator, marks, None, 20)
 
-    def block(self, marks: Any = None, each: Callable[[], None] | None = None) -> tuple[float, float]:
-        """Train one block; return seconds a minibatch, without the slowest tenth and the plain mean."""
-        loader = DataLoader(self.dataset, batch_size=16, num_workers=self.workers, pin_memory=True)
-        start = 0.0
+    def close(self) -> None:
+        """End the recording, after a look at it."""
+        self._sampler(signal.SIGCONT)
+        del self.bare, self.watched
+        self._stack.close()
+
+    def take(self, variant: str) -> tuple[float, float]:
+        """Train one slice; return seconds a minibatch: without the slowest tenth, and the plain mean."""
+        self._sampler(signal.SIGCONT if variant == "recorded" else signal.SIGSTOP)
+        if variant == "profiled":
+            activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+            with torch.profiler.profile(activities=activities) as profiler:
+                return self._train(self.bare, None, profiler.step, self.steps)
+        if variant == "bare":
+            return self._train(self.bare, None, None, self.steps)
+        return self._train(self.watched, self.marks, None, self.steps)
+
+    def _endless(self, dataset: Dataset[Any]) -> Iterator[Any]:
+        return iter(DataLoader(dataset, batch_size=16, num_workers=4, pin_memory=True))
+
+    def _sampler(self, number: signal.Signals) -> None:
+        if self.beside is not None:
+            self.beside.send_signal(number)
+        time.sleep(0.15)  # the keeper and the prefetch of either loader come to rest
+
+    def _train(self, batches: Iterator[Any], marks: Any, each: Callable[[], None] | None, steps: int) -> Any:
+        torch.cuda.synchronize()
+        start = time.perf_counter()
         ends: list[float] = []
-        for place, (images, labels) in enumerate(loader):
-            if place == SKIPPED:
-                torch.cuda.synchronize()
-                start = time.perf_counter()
+        for _ in range(steps):
+            images, labels = next(batches)
             if marks is not None:
                 marks.copying()
             images, labels = images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
@@ -142,58 +177,54 @@ class Training:
                 marks.launched()
             if each is not None:
                 each()
-            if place >= SKIPPED:
-                ends.append(time.perf_counter())
+            ends.append(time.perf_counter())
         torch.cuda.synchronize()
-        mean = (time.perf_counter() - start) / self.minibatches
-        steps = sorted(after - before for before, after in zip([start, *ends], ends, strict=False))
-        usual = steps[: len(steps) - len(steps) // 10]
+        mean = (time.perf_counter() - start) / steps
+        took = sorted(after - before for before, after in zip([start, *ends], ends, strict=False))
+        usual = took[: len(took) - len(took) // 10]
         return statistics.fmean(usual), mean
 
 
 def on_gpu(repeats: int, minibatches: int, sampler: bool, say: Callable[[str], None]) -> bool:
-    """Compare the three variants for both networks."""
+    """Compare the variants for both networks."""
     kept = True
     say(f"\n## On {torch.cuda.get_device_name()}, batch 16, async, {repeats} repeats of {minibatches} minibatches\n")
     heads = ("network", "bare ms", "recorded ms", "ratio (90 % interval)", "kept, ≤ 1.01", "plain means")
-    say(f"| {' | '.join((*heads, 'torch.profiler ms', 'its ratio'))} |")
-    say("|---|---|---|---|---|---|---|---|")
+    say(f"| {' | '.join((*heads, 'without the sampler', 'spread of a pair', 'torch.profiler ms', 'its ratio'))} |")
+    say("|---|---|---|---|---|---|---|---|---|---|")
     for name in ("mobilenet_v3", "resnet18"):
-        training = Training(name, minibatches, workers=4)
-        training.block()
-        times: dict[str, list[float]] = {"bare": [], "recorded": [], "profiled": []}
-        means: dict[str, list[float]] = {"bare": [], "recorded": [], "profiled": []}
+        slices = Slices(name, minibatches, sampler)
+        times: dict[str, list[float]] = {"bare": [], "recorded": [], "stopwatch": [], "profiled": []}
+        means: dict[str, list[float]] = {name: [] for name in times}
         for repeat in range(repeats):
-            order = ["bare", "recorded"] + (["profiled"] if repeat < max(3, repeats // 8) else [])
+            order = ["bare", "recorded", *(["stopwatch"] if repeat % 3 == 0 else [])]
+            order += ["profiled"] if repeat < max(3, repeats // 20) else []
             random.shuffle(order)
             for variant in order:
-                usual, mean = _variant(training, variant, sampler)
+                usual, mean = slices.take(variant)
                 times[variant].append(usual)
                 means[variant].append(mean)
-        ratios = [recorded / bare for recorded, bare in zip(times["recorded"], times["bare"], strict=True)]
-        mean, low, high = ratio_interval(ratios)
-        plain = ratio_interval([after / before for after, before in zip(means["recorded"], means["bare"], strict=True)])
-        profiled = statistics.median(times["profiled"])
-        bare = statistics.median(times["bare"])
-        kept &= high <= MOST_RATIO
-        say(
-            f"| {name} | {1e3 * bare:.2f} | {1e3 * statistics.median(times['recorded']):.2f} | "
-            f"{mean:.4f} ({low:.4f}–{high:.4f}) | {'yes' if high <= MOST_RATIO else '**no**'} | "
-            f"{plain[0]:.4f} ({plain[1]:.4f}–{plain[2]:.4f}) | "
-            f"{1e3 * profiled:.2f} | {profiled / bare:.2f} |"
-        )
+        kept &= _say_ratios(name, times, means, say)
+        slices.close()
     return kept
 
 
-def _variant(training: Training, variant: str, sampler: bool) -> tuple[float, float]:
-    if variant == "bare":
-        return training.block()
-    if variant == "recorded":
-        with recording(sampler) as marks:
-            return training.block(marks)
-    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities) as profiler:
-        return training.block(each=profiler.step)
+def _say_ratios(
+    name: str, times: dict[str, list[float]], means: dict[str, list[float]], say: Callable[[str], None]
+) -> bool:
+    ratios = [recorded / bare for recorded, bare in zip(times["recorded"], times["bare"], strict=True)]
+    mean, low, high = ratio_interval(ratios)
+    plain = ratio_interval([after / before for after, before in zip(means["recorded"], means["bare"], strict=True)])
+    bares = times["bare"][::3]  # the repeats that had a slice without the sampler
+    alone = ratio_interval([after / before for after, before in zip(times["stopwatch"], bares, strict=True)])
+    profiled, bare = statistics.median(times["profiled"]), statistics.median(times["bare"])
+    say(
+        f"| {name} | {1e3 * bare:.2f} | {1e3 * statistics.median(times['recorded']):.2f} | "
+        f"{mean:.4f} ({low:.4f}–{high:.4f}) | {'yes' if high <= MOST_RATIO else '**no**'} | "
+        f"{plain[0]:.4f} ({plain[1]:.4f}–{plain[2]:.4f}) | {alone[0]:.4f} ({alone[1]:.4f}–{alone[2]:.4f}) | "
+        f"± {100 * statistics.stdev(ratios):.1f} % | {1e3 * profiled:.2f} | {profiled / bare:.2f} |"
+    )
+    return high <= MOST_RATIO
 
 
 # ---- main-thread time a minibatch ------------------------------------------------------------------------------------
@@ -212,7 +243,7 @@ def on_small(repeats: int, minibatches: int, say: Callable[[str], None]) -> bool
                 if variant == "bare":
                     bare.append(_empty_loop(workers, minibatches, None))
                 else:
-                    with recording(sampler=False) as marks:
+                    with recording(sampler=False) as (_, marks):
                         recorded.append(_empty_loop(workers, minibatches, marks))
         added = sorted(after - before for after, before in zip(recorded, bare, strict=True))
         middle = statistics.median(added)

@@ -69,7 +69,8 @@ def test_wrong_usage_is_status_2_and_a_sentence_without_a_traceback(store, capfd
 
 
 def test_a_store_that_cannot_be_written_is_status_1_and_a_sentence(store, capfd):
-    dataset = str(next(path for path in (store / "data").iterdir() if "600" in path.name))
+    dataset = str(store / "small")
+    assert main(["data", "lenet5", "-o", dataset, "--scale", "0.01"]) == 0
     assert main(["run", "lenet5", "--dataset", dataset, "--store", "/proc/edgetrain"]) == 1
     told = capfd.readouterr().err
     assert "--store" in told and "Traceback" not in told

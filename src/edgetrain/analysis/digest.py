@@ -17,7 +17,6 @@ from edgetrain.analysis.steady import Steady, find_steady
 from edgetrain.schema import SCHEMA, Columns, Run
 from edgetrain.units import S_PER_US, US_PER_S
 
-PASSES = 1 << 20  # more passes over one loader than anyone makes
 NEAREST_RESIDENCY_S = 10.0  # a residency sample further from an epoch's edge than this says nothing about it
 
 
@@ -158,9 +157,16 @@ def _read_bytes(run: Run) -> dict[tuple[int, int], int] | None:
     workers = run.workers
     if not workers or not np.any(workers["read_bytes"] >= 0):
         return None
-    passes = workers["loader"] * PASSES + workers["generation"]
-    sums = np.bincount(passes, weights=np.maximum(workers["read_bytes"], 0))
-    return {(place // PASSES, place % PASSES): int(sums[place]) for place in np.unique(passes).tolist()}
+    read, loader, generation = workers["read_bytes"], workers["loader"], workers["generation"]
+    # Rows of one pass lie together: summed up stretch by stretch, which a long run feels.
+    changes = np.flatnonzero((loader[1:] != loader[:-1]) | (generation[1:] != generation[:-1])) + 1
+    starts = np.concatenate([[0], changes])
+    sums: dict[tuple[int, int], int] = {}
+    of_stretch = np.add.reduceat(np.maximum(read, 0) if read.min() < 0 else read, starts)
+    for number, place, total in zip(loader[starts], generation[starts], of_stretch, strict=True):
+        key = int(number), int(place)
+        sums[key] = sums.get(key, 0) + int(total)
+    return sums
 
 
 def _share_near(residency: Columns | None, at_us: int, mark: Mapping[str, Any] | None, edge: str) -> float | None:
@@ -285,8 +291,9 @@ def _samples_per_s(minibatches: Columns, parts: Parts) -> float | None:
     total_s = float(parts.e2e_s.sum()) if len(parts) else 0.0
     if samples is None or not total_s:
         return None
-    counted = samples[parts.rows]
-    return float(counted[counted > 0].sum()) / total_s if np.any(counted > 0) else None
+    counted = samples if len(samples) == len(parts) else samples[parts.rows]
+    seen = int(np.maximum(counted, 0).sum())
+    return seen / total_s if seen else None
 
 
 def _evaluation(minibatches: Columns) -> dict[str, Any] | None:

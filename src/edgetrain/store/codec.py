@@ -124,11 +124,17 @@ class StreamColumns(Mapping[str, NDArray[Any]]):
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._decoded:
-            column, missing = self._decode(name)
-            if missing is not None:
-                column[missing] = NULL
-            self._decoded[name] = column
+            self._decoded[name] = self.once(name)
         return self._decoded[name]
+
+    def once(self, name: str) -> NDArray[Any]:
+        """Return a column without keeping it."""
+        if name in self._decoded:
+            return self._decoded[name]
+        column, missing = self._decode(name)
+        if missing is not None:
+            column[missing] = NULL
+        return column
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._specs)
@@ -167,18 +173,16 @@ class StreamColumns(Mapping[str, NDArray[Any]]):
         """Put byte planes back together; a frame without a plane has zeros there."""
         planes = (self._heads[name]["code"] & PLANES).astype(int)
         most = int(planes.max(initial=0))
-        column = np.zeros(self.rows, np.int64)
-        if most:
-            wide: NDArray[Any] = np.zeros(self.rows, np.uint32 if most <= 4 else np.uint64)
-            places = list(zip(self._offsets[name].tolist(), planes.tolist(), self._counts, strict=True))
-            for plane in range(most):
-                parts = [
-                    self._buffer[at + plane * rows : at + (plane + 1) * rows] if held > plane else np.zeros(rows, "u1")
-                    for at, held, rows in places
-                ]
-                value = np.concatenate(parts).astype(wide.dtype)
-                wide |= value << wide.dtype.type(8 * plane) if plane else value
-            column[:] = wide.view(np.int64) if most > 4 else wide
+        column = np.zeros(self.rows, "<i8")
+        places = list(zip(self._offsets[name].tolist(), planes.tolist(), self._counts, strict=True))
+        nothing = np.zeros(max(self._counts, default=0), np.uint8)
+        in_bytes = column.view(np.uint8).reshape(self.rows, column.itemsize)
+        for plane in range(most):
+            parts = [
+                self._buffer[at + plane * rows : at + (plane + 1) * rows] if held > plane else nothing[:rows]
+                for at, held, rows in places
+            ]
+            np.concatenate(parts, out=in_bytes[:, plane])
         smallest = self._heads[name]["smallest"]
         if np.any(smallest):
             column += smallest[0] if np.all(smallest == smallest[0]) else np.repeat(smallest, self._in_frame)
@@ -228,9 +232,13 @@ class JoinedColumns(Mapping[str, NDArray[Any]]):
         if name not in self._joined:
             if name not in self._names:
                 raise KeyError(name)
-            kind = next(part[name].dtype for part in self._parts if name in part)
+            known = {place: part.once(name) for place, part in enumerate(self._parts) if name in part}
+            kind = next(iter(known.values())).dtype
             missing = np.nan if kind.kind == "f" else NULL
-            found = [part[name] if name in part else np.full(part.rows, missing, kind) for part in self._parts]
+            found = [
+                known[place] if place in known else np.full(part.rows, missing, kind)
+                for place, part in enumerate(self._parts)
+            ]
             column = found[0] if len(found) == 1 else np.concatenate(found)
             self._joined[name] = column if self._order is None else column[self._order]
         return self._joined[name]
