@@ -53,13 +53,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Seen:
-    """What one run recorded, beside the injector's log; and the stall of its counterpart without the cause."""
+    """What one run recorded, beside the injector's log; and the stall of its counterparts."""
 
     minibatches: dict[str, Any]
     workers: dict[str, Any]
     log: Any
     steal: float
     without_s: float | None = None
+    idle_s: float = 0.0  # the stall of the same loader with nothing planted
 
 
 def train(scenario: Scenario, workers: int, dataset: Any, core: int | None) -> Seen:
@@ -105,11 +106,18 @@ def look(scenario: Scenario, workers: int) -> Seen:
         if scenario.cold:
             inject.make_cold(dataset.paths)
         seen = train(scenario, workers, dataset, core)
-        if scenario.without is None:
-            return seen
-        counterpart = train(scenario, workers, scenario.without(scenario.minibatches), core)
-        parts = break_down(counterpart.minibatches)
-        return replace(seen, without_s=float(parts.stall_s[_counts(parts, workers)].sum()))
+        if scenario.without is not None:
+            counterpart = train(scenario, workers, scenario.without(scenario.minibatches), core)
+            return replace(seen, without_s=_stall_s(counterpart, workers))
+    if scenario.truth is None and workers:
+        idle = train(scenario, workers, scenario.make.idle(scenario.minibatches), core)
+        return replace(seen, idle_s=_stall_s(idle, workers))
+    return seen
+
+
+def _stall_s(seen: Seen, workers: int) -> float:
+    parts = break_down(seen.minibatches)
+    return float(parts.stall_s[_counts(parts, workers)].sum())
 
 
 def _counts(parts: Parts, workers: int) -> Any:
@@ -131,7 +139,9 @@ def judge(scenario: Scenario, workers: int, seen: Seen) -> Outcome:
     else:
         cpu, blocked, waited = seen.log[counts].sum(axis=0)
         truth = {"preprocess": cpu, "blocked": blocked, "contention": waited}
-        truth = {cause: value / max(cpu + blocked + waited, 1e-9) for cause, value in truth.items()}
+        stays = min(1.0, seen.idle_s / max(stall_s, 1e-9))
+        truth = {cause: (1 - stays) * value / max(cpu + blocked + waited, 1e-9) for cause, value in truth.items()}
+        truth["handover"] = stays
     return Outcome(said, truth, stall_s, tuple(doubt["kind"] for doubt in verdict.doubts))
 
 
@@ -287,6 +297,8 @@ def main() -> int:
         f"torch {torch.__version__}.\n"
     )
     say("Shares of the visible stall in percent, median of the repeats; the first 2W minibatches are not counted. "
+        "True: what the injector logged, scaled to what "
+        "vanishes when nothing is planted (what stays is the loader's hand-over); or what vanishes without one cause. "
         "Off by: points given to wrong causes (pure: half the sum, else the largest; a vanishing cause: the distance "
         "to its share), of the medians, and the range over the repeats.\n")  # fmt: skip
     for held_out in (False, True):

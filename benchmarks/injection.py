@@ -55,17 +55,17 @@ def _computed(start: float, cpu: float) -> Log:
 
 
 def pipe(seconds: float) -> Log:
-    """Wait for a byte from a pipe that another thread writes after a sleep."""
+    """Wait for a byte from a pipe that another thread writes after a sleep; all it takes to do so is logged."""
+    start, cpu = time.perf_counter(), time.thread_time()
     reader, writer = os.pipe()
     timer = threading.Timer(seconds, os.write, (writer, b"x"))
-    start, cpu = time.perf_counter(), time.thread_time()
     timer.start()
     os.read(reader, 1)
-    wall, used = time.perf_counter() - start, time.thread_time() - cpu
     timer.join()
     os.close(reader)
     os.close(writer)
-    return used, wall - used, 0.0  # starting the other thread is part of the wait
+    wall, used = time.perf_counter() - start, time.thread_time() - cpu
+    return used, wall - used, 0.0
 
 
 def add(*logs: Log) -> Log:

@@ -9,6 +9,7 @@ import pytest
 
 from edgetrain.analysis.attribution import BLOCK, MOST_BLOCKS, MOST_STEAL, Attribution, attribute
 from edgetrain.analysis.breakdown import break_down
+from edgetrain.analysis.services import Holding
 from tests.analysis.pipelines import Cost, record
 from tests.torture import attribution as torture
 
@@ -73,16 +74,59 @@ def test_a_straggler_answers_for_the_stall_that_vanishes_without_it(period: int,
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
-def test_behind_an_accelerator_only_the_visible_part_is_shared_out(workers: int) -> None:
-    def cost(batch: int) -> Cost:
-        return Cost(blocked=30_000 + 100 * (batch % 7), cpu=10_000)
+def test_behind_an_accelerator_each_cause_gets_what_it_adds_while_all_grow(workers: int) -> None:
+    def cost(batch: int, blocked: float = 1.0, cpu: float = 1.0) -> Cost:
+        return Cost(blocked=int(blocked * (30_000 + 100 * (batch % 7))), cpu=int(cpu * 10_000), receiving=0)
 
-    said, stall = shares(cost, workers, step_us=1_000, gpu_us=12_000)
-    _, without = shares(lambda batch: cost(batch).without("blocked"), workers, step_us=1_000, gpu_us=12_000)
-    _, alone = shares(lambda batch: cost(batch).without("cpu"), workers, step_us=1_000, gpu_us=12_000)
-    assert stall > 0.1
-    # Of two causes, each gets the mean of what it adds alone and what it adds to the other.
-    assert said["blocked"] == pytest.approx((alone + stall - without) / 2 / stall, abs=0.03)
+    def stall(blocked: float, cpu: float) -> float:
+        return shares(lambda batch: cost(batch, blocked, cpu), workers, step_us=1_000, gpu_us=12_000)[1]
+
+    said, whole = shares(cost, workers, step_us=1_000, gpu_us=12_000)
+    assert whole > 0.1
+    added, steps = 0.0, 20
+    for step in range(steps):
+        before, after = step / steps, (step + 1) / steps
+        added += (stall(after, before) - stall(before, before) + stall(after, after) - stall(before, after)) / 2
+    assert said["blocked"] == pytest.approx(added / whole, abs=0.03)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("sleeping", [1, 3])
+def test_causes_behind_one_another_share_in_proportion_however_small_the_stall(sleeping: int, workers: int) -> None:
+    whole = 9_000 * workers  # a batch every 9 ms against steps of 5 ms
+    said, _ = shares(lambda batch: Cost(blocked=whole * sleeping // 4, cpu=whole * (4 - sleeping) // 4), workers)
+    assert said["blocked"] == pytest.approx(sleeping / 4, abs=0.03)
+
+
+def test_the_start_of_the_workers_does_not_colour_what_comes_after() -> None:
+    minibatches, workers = record(lambda batch: Cost(cpu=40_000), 24, 2, 5_000)
+    late = {**workers, "began_us": workers["began_us"].copy(), "fetched_us": workers["fetched_us"].copy()}
+    shift = 400_000  # the workers took this long to start: everything but the sending comes later
+    for name in ("began_us", "fetched_us", "pickled_us", "shipped_us"):
+        late[name] = workers[name] + shift
+    moved = {name: column + shift * name.endswith("_us") for name, column in minibatches.items()}
+    for name in ("queued_us", "cpu_us"):
+        moved[name] = minibatches[name]
+    moved["sent_us"] = np.where(np.arange(24) < 4, minibatches["sent_us"], moved["sent_us"])
+    moved["asked_us"] = np.where(np.arange(24) < 1, minibatches["asked_us"], moved["asked_us"])
+    parts = break_down(moved)
+    said = attribute(moved, late, parts.rows, parts.stall_s)
+    check_law(said, parts.stall_s)
+    assert said.handover_s[0] > 0.3
+    assert said.preprocess_s[5:].sum() / parts.stall_s[5:].sum() > 0.95
+
+
+def test_a_lock_is_held_by_whatever_the_same_worker_computes_at_the_time() -> None:
+    worker = np.array([0.0, 1.0, 0.0, 0.0])
+    began, fetched = np.array([0.0, 0.0, 100.0, 300.0]), np.array([100.0, 900.0, 300.0, 400.0])
+    fetch = np.zeros((4, 4))
+    fetch[:, 1] = (100, 900, 100, 100)
+    fetch[2, 0] = 100  # half of it asleep: then the lock is free
+    held = Holding(np.zeros(4, np.int64), worker, began, fetched, fetch)
+    during = held.during(np.array([100.0, 950.0, 300.0, 400.0]), np.array([350.0, 999.0, 310.0, 500.0]))
+    assert during[:, 1].tolist() == pytest.approx([150.0, 0.0, 10.0, 0.0])
+    assert not during[:, (0, 2, 3)].any()
+    assert held.after(np.array([150.0, 950.0, 300.0, 400.0])).tolist() == [2, -1, 3, -1]
 
 
 def test_work_of_helper_threads_is_pre_processing_and_their_waiting_is_contention() -> None:

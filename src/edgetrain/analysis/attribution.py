@@ -27,6 +27,7 @@ Ints = NDArray[np.int64]
 BLOCK = 64  # minibatches that share one verdict: long against a pipeline's depth, short against a training
 MOST_BLOCKS = 2048  # more than this and blocks are picked evenly; the rest take the verdict of the nearest
 LEAD = 32  # minibatches replayed before a block counts, so that it does not inherit the recorded backlog
+MOST_AHEAD = 1024  # minibatches looked at for a pipeline's first filling
 FEWEST_KNOWN = 0.8  # with fewer worker rows than this share of the minibatches there is no verdict
 # Under steal the kernel's account of a thread no longer adds up: in trials 45-48 % blocked read as 54-83 % with a
 # quarter of the CPU time stolen. Above this share of it there is no verdict.
@@ -94,14 +95,29 @@ def _blocks(minibatches: Columns, rows: Ints) -> tuple[Ints, Ints, Ints]:
     pieces = []
     for start, stop in zip(starts.tolist(), np.append(starts[1:], len(rows)).tolist(), strict=True):
         begins = start + 1 if stop - start > 1 else start  # the first minibatch is the fill, split by itself
-        count = max(1, (stop - begins) // BLOCK)
-        cuts = np.linspace(begins, stop, count + 1).astype(np.int64)
+        settled = begins + _sent_ahead(minibatches, rows[start : min(start + MOST_AHEAD, stop)])
+        count = max(1, (stop - settled) // BLOCK)
+        cuts = np.linspace(settled, stop, count + 1).astype(np.int64)
+        if begins < settled:
+            cuts = np.concatenate([[begins], cuts])
         pieces.append(np.stack([np.maximum(cuts[:-1] - LEAD, start), cuts[:-1], cuts[1:]]))
     first, counted, stop_rows = np.concatenate(pieces, axis=1)
     if len(first) > MOST_BLOCKS:
         picked = np.linspace(0, len(first) - 1, MOST_BLOCKS).astype(np.int64)
         first, counted, stop_rows = first[picked], counted[picked], stop_rows[picked]
     return first, counted, stop_rows
+
+
+def _sent_ahead(minibatches: Columns, rows: Ints) -> int:
+    """Return how many minibatches after a pass's first were asked of the workers before that one was in hand.
+
+    They carry the start of the workers, so they are a block of their own, if as many follow.
+    """
+    if "sent_us" not in minibatches:
+        return 0
+    sent, ready = minibatches["sent_us"][rows], minibatches["ready_us"][rows]
+    ahead = int(np.count_nonzero((sent[1:] >= 0) & (sent[1:] < ready[0])))
+    return ahead if 2 * ahead < len(rows) - 1 else 0
 
 
 def _begins_pass(minibatches: Columns, rows: Ints) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ thread stood still, their work is the cause; and kernel time of a fetch that rea
 pre-processing (on a fast disk most of the cost of a cold read is kernel time).
 
 A worker that computes in pure Python holds its interpreter's lock, and its sender and the loop's unpickling wait for
-it: such waiting is charged to what the worker was running meanwhile.
+it. Such waiting is kept apart: the replay charges it to what put the worker behind, for it comes of going straight on.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ def services(
 
     available = np.where(np.isnan(made("pickled_us")), fetched, made("pickled_us"))
     available = np.clip(available, fetched, np.fmax(fetched, ready))
-    held = _holding(fetch, following)  # what the same worker ran next, as shares of its time: it had the lock then
-    ship = _ship(made, available - fetched, held, _overlap(began, fetched, following, fetched, available))
+    holding = Holding(block, worker, began, fetched, fetch)
+    ship, ship_lock = _ship(made, available - fetched, holding.during(fetched, available))
     receive_us = np.maximum(ready - np.fmax(asked, available), 0.0)
     since = np.fmax(asked, available)
-    receive = _receive(main, made, receive_us, held, _overlap(began, fetched, following, since, ready))
+    receive, receive_lock = _receive(main, made, receive_us, holding.during(since, ready))
     dispatch = np.zeros_like(fetch)
     waited = np.where(own, 0.0, np.maximum(began - np.fmax(sent, free), 0.0))
     dispatch[:, CONTENTION] = np.fmin(np.nan_to_num(made("waking_us")), waited)
@@ -95,6 +95,7 @@ def services(
     receive[own] = 0.0
     receive[own, HANDOVER] = np.maximum((ready - asked) - (fetched - began), 0.0)[own]
     ship[own] = 0.0
+    ship_lock[own] = receive_lock[own] = 0.0
     pipeline = Pipeline(
         asked_us=asked,
         ready_us=ready,
@@ -102,14 +103,18 @@ def services(
         sent_us=sent,
         free_us=np.where(np.isfinite(free), free, sent),
         previous=previous,
+        following=following,
         sender=_sender(sent, asked, ready, block),
         own=own,
         dispatch_us=dispatch,
         fetch_us=fetch,
         ship_us=ship,
         receive_us=receive,
+        ship_lock_us=ship_lock.sum(axis=1),
+        receive_lock_us=receive_lock.sum(axis=1),
+        holder=holding.after(since),
     )
-    return Services(pipeline, dispatch + fetch + ship + receive)
+    return Services(pipeline, dispatch + fetch + ship + receive + ship_lock + receive_lock)
 
 
 def _seen(values: NDArray[np.int64]) -> Floats:
@@ -145,48 +150,90 @@ def _fetch(made: Callable[[str], Floats], wall: Floats) -> Floats:
     return split
 
 
-def _holding(fetch: Floats, following: Ints) -> Floats:
-    """Return, of the fetch that followed on the same worker, the shares that held its interpreter's lock."""
-    total = np.maximum(fetch.sum(axis=1), 1e-9)
-    shares = fetch / total[:, None]
-    shares[:, BLOCKED] = 0.0  # asleep, it had let go of the lock
-    return np.where((following >= 0)[:, None], shares[following], 0.0)
+class Holding:
+    """When each worker computed, and so may have held its interpreter's lock; asked for the worker of each row."""
+
+    def __init__(self, block: Ints, worker: Floats, began: Floats, fetched: Floats, fetch: Floats) -> None:
+        worker = np.nan_to_num(worker, nan=-1.0)
+        self._order = np.lexsort((began, worker, block))
+        block, worker = block[self._order], worker[self._order]
+        changes = np.ones(len(block), bool)
+        changes[1:] = (block[1:] != block[:-1]) | (worker[1:] != worker[:-1])
+        group = np.cumsum(changes)
+        self._group = np.empty_like(group)
+        self._group[self._order] = group
+        # Workers overlap in time; a step between them larger than all of it makes one search do for all.
+        self._zero = np.nanmin(began) if len(began) else 0.0
+        self._apart = np.nanmax(fetched) - self._zero + 1.0 if len(began) else 1.0
+        self._began = began[self._order] - self._zero
+        self._wall = np.maximum(fetched - began, 1e-9)[self._order]
+        self._keys = self._began + group * self._apart
+        self._starts = np.flatnonzero(changes)[group - 1] if len(group) else group  # first fetch of the same worker
+        self._first = np.empty_like(self._starts)
+        self._first[self._order] = self._starts
+        computed = fetch[self._order].copy()
+        computed[:, [BLOCKED, HANDOVER]] = 0.0  # asleep, it had let go of the lock
+        self._computed = computed
+        self._before = np.cumsum(computed, axis=0) - computed
+
+    def during(self, start: Floats, stop: Floats) -> Floats:
+        """Return by cause how long the worker computed in [start, stop], µs."""
+        return np.maximum(self._until(stop) - self._until(start), 0.0)
+
+    def after(self, instant: Floats) -> Ints:
+        """Return the fetch under way at an instant, or else the next of that worker; -1 where there is none."""
+        at = instant - self._zero
+        place = np.searchsorted(self._keys, self._clipped(at), side="right") - 1
+        place = np.maximum(place, self._first)
+        over = at >= self._began[place] + self._wall[place]
+        place = np.where(over, place + 1, place)
+        known = place < len(self._order)
+        place = np.where(known, place, 0)
+        found = self._order[place]
+        return np.where(known & (self._group[found] == self._group), found, -1)
+
+    def _clipped(self, at: Floats) -> Floats:
+        inside: Floats = np.clip(at, 0.0, self._apart - 0.5) + self._group * self._apart
+        return inside
+
+    def _until(self, instant: Floats) -> Floats:
+        """Return by cause how long the worker computed up to an instant."""
+        at = instant - self._zero
+        place = np.searchsorted(self._keys, self._clipped(at), side="right") - 1
+        place = np.maximum(place, self._first)
+        share = np.clip((at - self._began[place]) / self._wall[place], 0.0, 1.0)
+        until: Floats = self._before[place] + share[:, None] * self._computed[place]
+        return until
 
 
-def _overlap(began: Floats, fetched: Floats, following: Ints, start: Floats, stop: Floats) -> Floats:
-    """Return how much of [start, stop] the worker spent in the fetch that followed, µs."""
-    begins, ends = began[following], fetched[following]
-    inside = np.minimum(stop, ends) - np.maximum(start, begins)
-    return np.where(following >= 0, np.maximum(inside, 0.0), 0.0)
-
-
-def _ship(made: Callable[[str], Floats], wall: Floats, held: Floats, overlap: Floats) -> Floats:
-    """Split the time from fetched to on its way: the sender's own CPU, its run-queue wait, waiting for the lock."""
+def _ship(made: Callable[[str], Floats], wall: Floats, held: Floats) -> tuple[Floats, Floats]:
+    """Split the time from fetched to on its way: the sender's own CPU and run-queue wait; and waiting for the lock."""
     split = np.zeros((len(wall), CAUSES))
     cpu = np.minimum(np.nan_to_num(made("feeder_cpu_us")), wall)
     queued = np.minimum(np.nan_to_num(made("feeder_queued_us")), wall - cpu)
     split[:, CONTENTION] = queued
     split[:, HANDOVER] = wall - queued
-    return _charge_lock(split, np.minimum(wall - cpu - queued, overlap), held)
+    return _take_lock(split, wall - cpu - queued, held)
 
 
 def _receive(
-    main: Callable[[str], Floats], made: Callable[[str], Floats], wall: Floats, held: Floats, overlap: Floats
-) -> Floats:
-    """Split the time the loop took to get what was on its way."""
+    main: Callable[[str], Floats], made: Callable[[str], Floats], wall: Floats, held: Floats
+) -> tuple[Floats, Floats]:
+    """Split the time the loop took to get what was on its way; and waiting for the lock."""
     split = np.zeros((len(wall), CAUSES))
     queued = np.minimum(np.nan_to_num(main("queued_us")), wall)
     # The loop's CPU time of the whole wait: nearly all of it is spent on receiving.
     busy = np.minimum(np.nan_to_num(main("cpu_us")) + np.nan_to_num(made("feeder_cpu_us")), wall - queued)
     split[:, CONTENTION] = queued
     split[:, HANDOVER] = wall - queued
-    return _charge_lock(split, np.minimum(wall - queued - busy, overlap), held)
+    return _take_lock(split, wall - queued - busy, held)
 
 
-def _charge_lock(split: Floats, waited: Floats, held: Floats) -> Floats:
-    charged = waited[:, None] * held
-    split[:, HANDOVER] -= charged.sum(axis=1)
-    return split + charged
+def _take_lock(split: Floats, waited: Floats, held: Floats) -> tuple[Floats, Floats]:
+    """Take waiting for a worker's lock out of the hand-over; return both, the lock's by what the worker ran."""
+    locked = held * np.minimum(1.0, waited / np.maximum(held.sum(axis=1), 1e-9))[:, None]
+    split[:, HANDOVER] -= locked.sum(axis=1)
+    return split, locked
 
 
 def _previous(block: Ints, worker: Floats, began: Floats) -> Ints:
