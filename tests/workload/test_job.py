@@ -66,7 +66,20 @@ def test_photographs_come_out_as_the_papers_feed_them():
 )
 def test_an_own_function_that_cannot_be_used_is_refused_in_a_sentence(name, text):
     with pytest.raises(UsageError, match=text):
-        _own(name)
+        _own(name, None)
+
+
+def test_an_own_function_that_wants_the_dataset_is_given_its_folder(tmp_path, monkeypatch):
+    (tmp_path / "wanting.py").write_text(
+        "def must(dataset):\n    return {'network': 1, 'dataset': dataset}\n"
+        "def may(dataset='built in'):\n    return must(dataset)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert _own("wanting:must", "/photos")["dataset"] == "/photos"
+    assert _own("wanting:may", "/photos")["dataset"] == "/photos"
+    assert _own("wanting:may", None)["dataset"] == "built in"
+    with pytest.raises(UsageError, match="--dataset"):
+        _own("wanting:must", None)
 
 
 def test_moving_keeps_the_shape_of_any_minibatch():

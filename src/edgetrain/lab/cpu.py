@@ -1,14 +1,16 @@
 """Fewer cores by pinning, slower cores by a calibrated quota. It emulates throughput, not a clock.
 
-A quota of one half does not make a process exactly twice as slow: the kernel hands time out in slices. So the quota is
-corrected once against a reference loop. How much slower a board's core is than ours is measured too: this
-machine's time to decode and augment one photograph, over the published time of the board.
+A quota of one half does not give a process exactly half of a core: the kernel hands time out in slices. So the quota
+is corrected once against a reference loop, by the CPU time it gets: a core's own speed wanders (on a shared host by a
+quarter within a second) and would pass for the quota's. How much slower a board's core is than ours is measured too:
+this machine's time to decode and augment one photograph, over the published time of the board.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +20,9 @@ from edgetrain.errors import LabError
 from edgetrain.lab.cgroups import Groups
 from edgetrain.lab.sessions import state_folder
 
-_LOOP_S = 0.25
+_LOOP_S = 0.8  # many periods of the quota
 _MOST_CORRECTION = 1.3
+_CHECKS = 5
 _SMALLEST_SHARE = 0.02
 _REFERENCE = (
     "import sys,time\n"
@@ -96,27 +99,38 @@ def _calibration(groups: Groups) -> list[str]:
 
 
 def calibrated_quota(groups: Groups, share: float, loop_s: float = _LOOP_S) -> tuple[float, float]:
-    """Return the quota (in cores) that makes one core `share` as fast, and the share it really gave."""
+    """Return the quota (in cores) that gives a process `share` of one core, and the share it really gave."""
     kept = _kept("quota", f"{share:.3f}")
     if kept is not None:
         return float(kept[0]), float(kept[1])
     files = _calibration(groups)
-    # Per second of CPU time, so that other load on the machine does not pass for a slow core.
-    free = max(_speed([], loop_s)[1] for _ in range(2))
-    groups.hold_quota(share, "calibration")
-    first = _speed(files, loop_s)[0] / free
-    correction = min(_MOST_CORRECTION, max(1 / _MOST_CORRECTION, share / first if first else 1.0))
-    groups.hold_quota(share * correction, "calibration")
-    got = _speed(files, loop_s)[0] / free
-    _keep("quota", f"{share:.3f}", [share * correction, got])
-    return share * correction, got
+
+    def got(quota: float) -> float:
+        groups.hold_quota(quota, "calibration")
+        by_clock, by_cpu = _speed(files, loop_s)
+        return by_clock / by_cpu
+
+    first = got(share)
+    quota = share * min(_MOST_CORRECTION, max(1 / _MOST_CORRECTION, share / first if first else 1.0))
+    given = got(quota)
+    _keep("quota", f"{share:.3f}", [quota, given])
+    return quota, given
 
 
-def check_share(groups: Groups, quota: float, loop_s: float = 1.0) -> float:
-    """Return how fast a core is under this quota, measured now."""
-    free = max(_speed([], loop_s / 4)[1] for _ in range(2))
+def check_share(groups: Groups, quota: float, loop_s: float = 0.4) -> tuple[float, float]:
+    """Return the share of a core that this quota gives, and how fast that makes a loop against one on a free core.
+
+    Measured now, medians of several pairs: the kernel promises the first; in the second a core's own speed shows.
+    """
+    files = _calibration(groups)
     groups.hold_quota(quota, "calibration")
-    return _speed(_calibration(groups), loop_s)[0] / free
+    shares, speeds = [], []
+    for _ in range(_CHECKS):
+        free = _speed([], loop_s / 2)[1]  # per second of CPU time: other load must not pass for a slow core
+        by_clock, by_cpu = _speed(files, loop_s)
+        shares.append(by_clock / by_cpu)
+        speeds.append(2 * by_clock / (free + _speed([], loop_s / 2)[1]))
+    return statistics.median(shares), statistics.median(speeds)
 
 
 def cores_worth(files: list[str], loop_s: float = 0.6) -> float:

@@ -80,7 +80,7 @@ def gather(experiment: Experiment, dataset: str | None, generated: bool) -> Job:
     workload, loading = experiment.workload, experiment.loading
     torch.manual_seed(experiment.seed)
     if is_own(workload.network):
-        given = _own(workload.network)
+        given = _own(workload.network, dataset)
         network, data = given["network"], given["dataset"]
         step, classes = _own_step(given), None
         path = given.get("dataset_path") or dataset
@@ -169,8 +169,8 @@ def _step_with(loss: Callable[[Any, Any], torch.Tensor]) -> Step:
     return step
 
 
-def _own(name: str) -> Mapping[str, Any]:
-    """Call the user's function; every way it can be wrong is a sentence."""
+def _own(name: str, dataset: str | None) -> Mapping[str, Any]:
+    """Call the user's function, with the dataset's folder if it wants it; every way it can be wrong is a sentence."""
     module, _, function = name.partition(":")
     try:
         loaded = importlib.import_module(module)
@@ -183,13 +183,19 @@ def _own(name: str) -> Mapping[str, Any]:
         raise UsageError(
             f"{module} has no function {function!r}; write module:function, for example train:make_workload"
         )
+    wanted: dict[str, Any] = {}
     try:
-        inspect.signature(make).bind()
+        signature = inspect.signature(make)
+        if "dataset" in signature.parameters:
+            wanted = _wanted_dataset(name, signature.parameters["dataset"], dataset)
+        signature.bind(**wanted)
     except TypeError as error:
-        raise UsageError(f"{name} cannot be called without arguments ({error}); make a function that can") from None
+        raise UsageError(
+            f"{name} cannot be called without arguments ({error}); make a function that can, or one that takes dataset"
+        ) from None
     except ValueError:
         pass  # built in: no signature to look at
-    given = make()
+    given = make(**wanted)
     if not isinstance(given, Mapping):
         given = {key: getattr(given, key) for key in dir(given) if not key.startswith("_")}
     for key in ("network", "dataset"):
@@ -198,6 +204,14 @@ def _own(name: str) -> Mapping[str, Any]:
                 f"{name} returned no {key!r}; it returns a dict with network, dataset and, where needed, more"
             )
     return given
+
+
+def _wanted_dataset(name: str, parameter: inspect.Parameter, dataset: str | None) -> dict[str, Any]:
+    if dataset is not None:
+        return {"dataset": dataset}
+    if parameter.default is inspect.Parameter.empty:
+        raise UsageError(f"{name} takes the folder of a dataset; name one with --dataset")
+    return {}
 
 
 def _own_step(given: Mapping[str, Any]) -> Step:
