@@ -5,7 +5,7 @@
 Needs root. Times of the media are divided by a speed, because this GPU's step is that much shorter than a board's;
 the pictures are light for the same reason. The step is real (`compute: cuda`) and is not divided by anything. On so
 fast a GPU a step of MobileNetV3 takes less than fetching its pictures, which III-B needs; for III-A, which needs the
-opposite, a deep network trains on them (lab_gpu_workload.py).
+opposite, a deep network trains on half as many a step (lab_gpu_workload.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from edgetrain.analysis import digest
@@ -59,44 +59,42 @@ def carry_out(plan: Plan, store: Store, until_s: float) -> list[Row]:
     return tabulate([digest(store.open(run)).document() for run in standing.done.values()])
 
 
-def plans(data: Path, compute: str) -> dict[str, Plan]:
-    """Return the campaigns, the most telling first."""
-    images = light_pictures(data, 61 * 16, *SIZE)
+def plans(data: Path, compute: str, media: Sequence[str]) -> dict[str, Callable[[], Plan]]:
+    """Return the campaigns, the most telling first; pictures are made when a plan is asked for."""
     speeds = {"hdd": SPEED, "sd": SPEED, "ssd": SSD_SPEED}
     common = {"network": "mobilenet_v3", "compute": compute, "cache": "cold", "epochs": 2}
     if compute == "paced":  # to try the script without a GPU
         common["compute_ms"] = 45.0
 
+    def pictures(count: int) -> str:
+        return str(light_pictures(data, count, *SIZE))
+
     def grid(*asked: tuple[str, int]) -> tuple[dict[str, object], ...]:
         return tuple({"storage": medium, "workers": count, "speed": speeds[medium]} for medium, count in asked)
 
-    one_worker = grid(*((medium, count) for medium in speeds for count in (0, 1)))
-    several = grid(*((medium, count) for medium in ("hdd", "ssd") for count in (0, 1, 2, 4)), ("sd", 0))
-    sizes = tuple(
-        {"storage": "hdd", "workers": 0, "dataset_scale": scale,
-         "dataset": str(light_pictures(data, round(480 * scale / 0.25), *SIZE))}
-        for scale in (0.25, 1.0)
-    )  # fmt: skip
-    held = int(0.7 * 480 / 0.25 * MEAN_BYTES)
-    ram = light_pictures(data, RAM_FILES, *SIZE)
-    return {
-        "one worker": Plan(
-            "gpu-one-worker",
-            {**common, "network": "lab_gpu_workload:deep", "dataset": str(images)},
-            points=one_worker,
-            retries=0,
-        ),
-        "workers": Plan("gpu-workers", {**common, "dataset": str(images)}, points=several, retries=0),
-        "sizes": Plan(
-            "gpu-sizes", {**common, "batch_size": 8, "speed": SPEED, "page_cache": str(held)}, points=sizes, retries=0
-        ),
-        "ram": Plan(
-            "gpu-ram",
-            {**common, "dataset": str(ram), "storage": "hdd", "speed": SPEED, "workers": 2},
-            factors={"page_cache": ["150MB", "400MB"]},
-            retries=0,
-        ),
-    }
+    def one_worker() -> Plan:
+        points = grid(*((medium, count) for medium in media for count in (0, 1)))
+        every = {**common, "network": "lab_gpu_workload:deep", "dataset": pictures(61 * 8), "batch_size": 8}
+        return Plan("gpu-one-worker", every, points=points, retries=0)
+
+    def workers() -> Plan:
+        points = grid(*((medium, count) for medium in ("hdd", "ssd") for count in (0, 1, 2, 4)), ("sd", 0))
+        return Plan("gpu-workers", {**common, "dataset": pictures(61 * 16)}, points=points, retries=0)
+
+    def sizes() -> Plan:
+        points = tuple(
+            {"storage": "hdd", "workers": 0, "dataset_scale": scale, "dataset": pictures(round(480 * scale / 0.25))}
+            for scale in (0.25, 1.0)
+        )
+        held = int(0.7 * 480 / 0.25 * MEAN_BYTES)
+        every = {**common, "batch_size": 8, "speed": SPEED, "page_cache": str(held)}
+        return Plan("gpu-sizes", every, points=points, retries=0)
+
+    def ram() -> Plan:
+        every = {**common, "dataset": pictures(RAM_FILES), "storage": "hdd", "speed": SPEED, "workers": 2}
+        return Plan("gpu-ram", every, factors={"page_cache": ["150MB", "400MB"]}, retries=0)
+
+    return {"one worker": one_worker, "workers": workers, "sizes": sizes, "ram": ram}
 
 
 def markdown(proofs: Sequence[Proof], findings: Sequence[Finding], rows: dict[str, list[Row]], took_s: float) -> str:
@@ -150,6 +148,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=8.0)
     parser.add_argument("--compute", default="cuda", help="cuda, or paced to try the script")
+    parser.add_argument("--only", help="one campaign, without proving the limits: one worker, workers, sizes or ram")
+    parser.add_argument("--media", default="hdd,sd,ssd", help="media of the runs with one worker")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     output = options.output or Path(os.environ.get("OUT", ".")) / "lab_gpu.md"
@@ -162,14 +162,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="edgetrain-lab-gpu-") as folder:
         os.environ.setdefault("EDGETRAIN_LAB_IMAGES", f"{folder}/images")
         store = Store(folder)
-        try:
-            proofs = measure(say=say)
-        except Exception:
-            traceback.print_exc()
-        say("making pictures")
-        for name, plan in plans(store.data, options.compute).items():
+        if options.only is None:
             try:
-                rows[name] = carry_out(plan, store, until_s)
+                proofs = measure(say=say)
+            except Exception:
+                traceback.print_exc()
+        for name, plan in plans(store.data, options.compute, options.media.split(",")).items():
+            if options.only not in (None, name):
+                continue
+            try:
+                rows[name] = carry_out(plan(), store, until_s)
             except Exception:
                 traceback.print_exc()
             # After every campaign, so that a limit on the whole script loses nothing.

@@ -15,7 +15,7 @@ from edgetrain.workload.catalog import entry
 from edgetrain.workload.networks.resnet import BasicBlock
 from edgetrain.workload.transforms import for_workload
 
-BLOCKS = (3, 8, 36, 3)  # of 64, 128, 256 and 512 channels, as in ResNet-152: about a hundred convolutions
+BLOCKS = (4, 12, 54, 5)  # of 64, 128, 256 and 512 channels: 150 convolutions
 
 
 def deep(dataset: str) -> dict[str, Any]:
@@ -30,4 +30,4 @@ def deep(dataset: str) -> dict[str, Any]:
     pictures = datasets.open_dataset(datasets.survey(dataset, known), for_workload(known))
     torch.manual_seed(0)
     network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, known.classes))
-    return {"network": network, "dataset": pictures, "batch_size": 16}
+    return {"network": network, "dataset": pictures, "batch_size": 8}

@@ -1,6 +1,6 @@
 """What does recording cost? Paired and interleaved: bare, recorded, and (on a GPU) under torch.profiler.
 
-    python benchmarks/overhead.py --gpu --markdown docs/results/overhead.md     # MobileNetV3 and ResNet-18
+    python benchmarks/overhead.py --gpu --seconds 90 --markdown docs/results/overhead.md   # MobileNetV3, ResNet-18
     python benchmarks/overhead.py --small                                       # main-thread time a minibatch
     python benchmarks/overhead.py --cpu                                         # our CPU seconds, no GPU
     python benchmarks/overhead.py --quick                                       # all that runs here, briefly
@@ -14,6 +14,8 @@ hide a whole percent. The ratio of plain means stands beside it.
 from __future__ import annotations
 
 import argparse
+import functools
+import itertools
 import json
 import math
 import os
@@ -40,6 +42,7 @@ from edgetrain.workload import networks
 
 # Student's quantile by degrees of freedom.
 T90 = {2: 2.92, 3: 2.35, 4: 2.13, 5: 2.02, 9: 1.83, 14: 1.76, 19: 1.73, 24: 1.71, 29: 1.70, 59: 1.67, 99: 1.66}
+PROFILED = 4  # repeats that also run under torch.profiler
 MOST_RATIO, MOST_US, MOST_CPU_SHARE = 1.01, 25.0, 0.01  # what is promised
 
 
@@ -68,7 +71,7 @@ def ratio_interval(ratios: list[float]) -> tuple[float, float, float]:
 
 
 @contextmanager
-def recording(sampler: bool) -> Iterator[tuple[subprocess.Popen[bytes] | None, Any]]:
+def recording(sampler: bool, cores: list[int] | None = None) -> Iterator[tuple[subprocess.Popen[bytes] | None, Any]]:
     """Record as `edgetrain run` does: the stopwatch inside, the sampler beside; give both."""
     folder = tempfile.mkdtemp(prefix="edgetrain-overhead-")
     beside = None
@@ -77,6 +80,8 @@ def recording(sampler: bool) -> Iterator[tuple[subprocess.Popen[bytes] | None, A
         beside = subprocess.Popen(
             [*command, "--watch-pid", str(os.getpid())], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
+        if cores is not None:
+            os.sched_setaffinity(beside.pid, cores)
         # In a real run the sampler is up long before the first step; its start (and NVML's) is no cost of a step.
         until = time.monotonic() + 10
         while not list(Path(folder).glob("samples-*.ets")) and time.monotonic() < until:
@@ -112,16 +117,27 @@ def check(folder: Path) -> None:
 # ---- on a GPU --------------------------------------------------------------------------------------------------------
 
 
+def keep_to(cores: list[int], worker: int) -> None:
+    """Hold a loader worker to some cores."""
+    os.sched_setaffinity(0, cores)
+
+
 class Slices:
     """One network on the GPU that trains in short slices: bare, with the stopwatch, with the sampler too, profiled.
 
     Both loaders live as long as the comparison, and neither is the bottleneck: workers that start anew for each slice
     make every page of this process shared again, and its faults would hide what is looked for. The sampler is stopped
     (SIGSTOP) while it is not wanted. The thread that keeps the record wakes ten times as often as in a real run, so
-    that what a slice causes is paid in that slice.
+    that what a slice causes is paid in that slice. With eight cores or more the training process keeps to four of its
+    own and the workers to the others: slices then differ by 2 % among themselves instead of 6. The sampler goes where
+    the kernel puts it.
     """
 
     def __init__(self, name: str, steps: int, sampler: bool) -> None:
+        self._cores = sorted(os.sched_getaffinity(0))
+        if len(self._cores) >= 8:
+            for thread in os.listdir("/proc/self/task"):
+                os.sched_setaffinity(int(thread), self._cores[:4])
         self.network = networks.build(name).cuda()
         self.optimizer = torch.optim.SGD(self.network.parameters(), lr=0.01, momentum=0.9)
         self.steps = steps
@@ -129,7 +145,7 @@ class Slices:
         self.bare = self._endless(dataset)  # before the session: nobody looks at it
         session.KEEP_S = 0.1
         self._stack = ExitStack()
-        self.beside, self.marks = self._stack.enter_context(recording(sampler))
+        self.beside, self.marks = self._stack.enter_context(recording(sampler, self._cores))
         self.watched = self._endless(dataset)
         for iterator, marks in ((self.bare, None), (self.watched, self.marks)):
             self._train(iterator, marks, None, 20)
@@ -138,6 +154,7 @@ class Slices:
         """End the recording, after a look at it."""
         self._sampler(signal.SIGCONT)
         del self.bare, self.watched
+        os.sched_setaffinity(0, self._cores)
         self._stack.close()
 
     def take(self, variant: str) -> tuple[float, float]:
@@ -152,7 +169,9 @@ class Slices:
         return self._train(self.watched, self.marks, None, self.steps)
 
     def _endless(self, dataset: Dataset[Any]) -> Iterator[Any]:
-        return iter(DataLoader(dataset, batch_size=16, num_workers=4, pin_memory=True))
+        cores = self._cores[4:] if len(self._cores) >= 8 else self._cores
+        pin = functools.partial(keep_to, cores)
+        return iter(DataLoader(dataset, batch_size=16, num_workers=4, pin_memory=True, worker_init_fn=pin))
 
     def _sampler(self, number: signal.Signals) -> None:
         if self.beside is not None:
@@ -185,20 +204,23 @@ class Slices:
         return statistics.fmean(usual), mean
 
 
-def on_gpu(repeats: int, minibatches: int, sampler: bool, say: Callable[[str], None]) -> bool:
-    """Compare the variants for both networks."""
+def on_gpu(repeats: int, seconds: float, minibatches: int, sampler: bool, say: Callable[[str], None]) -> bool:
+    """Compare the variants for both networks: so many repeats, and as many more as there are seconds for."""
     kept = True
-    say(f"\n## On {torch.cuda.get_device_name()}, batch 16, async, {repeats} repeats of {minibatches} minibatches\n")
-    heads = ("network", "bare ms", "recorded ms", "ratio (90 % interval)", "kept, ≤ 1.01", "plain means")
+    say(f"\n## On {torch.cuda.get_device_name()}, batch 16, async, slices of {minibatches} minibatches\n")
+    heads = ("network", "repeats", "bare ms", "recorded ms", "ratio (90 % interval)", "kept, ≤ 1.01", "plain means")
     say(f"| {' | '.join((*heads, 'without the sampler', 'spread of a pair', 'torch.profiler ms', 'its ratio'))} |")
-    say("|---|---|---|---|---|---|---|---|---|---|")
+    say("|---|---|---|---|---|---|---|---|---|---|---|")
     for name in ("mobilenet_v3", "resnet18"):
         slices = Slices(name, minibatches, sampler)
         times: dict[str, list[float]] = {"bare": [], "recorded": [], "stopwatch": [], "profiled": []}
         means: dict[str, list[float]] = {name: [] for name in times}
-        for repeat in range(repeats):
+        until = time.monotonic() + seconds
+        for repeat in itertools.count():
+            if repeat >= repeats and time.monotonic() > until:
+                break
             order = ["bare", "recorded", *(["stopwatch"] if repeat % 3 == 0 else [])]
-            order += ["profiled"] if repeat < max(3, repeats // 20) else []
+            order += ["profiled"] if repeat < PROFILED else []
             random.shuffle(order)
             for variant in order:
                 usual, mean = slices.take(variant)
@@ -219,7 +241,7 @@ def _say_ratios(
     alone = ratio_interval([after / before for after, before in zip(times["stopwatch"], bares, strict=True)])
     profiled, bare = statistics.median(times["profiled"]), statistics.median(times["bare"])
     say(
-        f"| {name} | {1e3 * bare:.2f} | {1e3 * statistics.median(times['recorded']):.2f} | "
+        f"| {name} | {len(ratios)} | {1e3 * bare:.2f} | {1e3 * statistics.median(times['recorded']):.2f} | "
         f"{mean:.4f} ({low:.4f}–{high:.4f}) | {'yes' if high <= MOST_RATIO else '**no**'} | "
         f"{plain[0]:.4f} ({plain[1]:.4f}–{plain[2]:.4f}) | {alone[0]:.4f} ({alone[1]:.4f}–{alone[2]:.4f}) | "
         f"± {100 * statistics.stdev(ratios):.1f} % | {1e3 * profiled:.2f} | {profiled / bare:.2f} |"
@@ -321,7 +343,8 @@ def main() -> int:
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--quick", action="store_true", help="few repeats of everything that runs here")
     parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--minibatches", type=int, default=60)
+    parser.add_argument("--seconds", type=float, default=0.0, help="on a GPU: go on for so long with each network")
+    parser.add_argument("--minibatches", type=int, default=20, help="in a slice, on a GPU")
     parser.add_argument("--no-sampler", action="store_true", help="the stopwatch alone, without telemetry beside it")
     parser.add_argument("--markdown", type=Path)
     arguments = parser.parse_args()
@@ -345,7 +368,8 @@ def main() -> int:
         f"Python {platform.python_version()}, torch {torch.__version__}.")  # fmt: skip
     kept = []
     if arguments.gpu or (everything and gpu):
-        kept.append(on_gpu(repeats, 20 if arguments.quick else arguments.minibatches, not arguments.no_sampler, say))
+        slice_ = 10 if arguments.quick else arguments.minibatches
+        kept.append(on_gpu(repeats, arguments.seconds, slice_, not arguments.no_sampler, say))
     if arguments.small or everything:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
