@@ -59,6 +59,8 @@ class Event:
         time.sleep(max(0.0, self.at_s - time.monotonic()))
 
     def elapsed_time(self, later: Event) -> float:
+        if time.monotonic() < max(self.at_s, later.at_s):
+            raise RuntimeError("CUDA error: device not ready")
         exact = (later.at_s - self.at_s) * 1e3 * (1 + self.device.drift)
         return float(struct.unpack("f", struct.pack("f", exact))[0])
 
@@ -107,6 +109,47 @@ def test_a_mark_set_again_moves_and_rows_leave_in_order() -> None:
     assert [row[1] for row in emitted] == ["first", "second"]
     assert abs(first[0] - late_us) < 500 < late_us - early_us
     assert second[0] is None
+
+
+def test_few_events_are_asked_whether_they_are_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device()
+    cuda, emitted, _ = cuda_on(device)
+    cuda.anchor()
+    asked = []
+    query = Event.query
+    monkeypatch.setattr(Event, "query", lambda self: asked.append(1) or query(self))
+    for number in range(200):
+        row: list[Any] = [None, number]
+        device.launch(0.0001 if number < 150 else 1.0)
+        cuda.mark(row, 0)
+        cuda.close(row)
+    time.sleep(0.05)
+    assert not cuda.settle()
+    assert [row[1] for row in emitted] == list(range(150))
+    assert all(row[0] is not None for row in emitted)
+    assert len(asked) < 12
+
+
+def test_an_event_recorded_again_behind_the_keepers_back_waits_for_its_new_instant() -> None:
+    device = Device()
+    cuda, emitted, problems = cuda_on(device)
+    cuda.anchor()
+    row: list[Any] = [None]
+    cuda.mark(row, 0)
+    counted = cuda._count_finished
+
+    def then_again() -> int:
+        finished = counted()
+        device.launch(0.02)
+        cuda._waiting[0][0].record()
+        return finished
+
+    cuda._count_finished = then_again
+    assert not cuda.settle() and emitted == []
+    cuda._count_finished = counted
+    cuda.close(row)
+    cuda.drain()
+    assert emitted == [row] and problems == []
 
 
 def test_a_graph_being_captured_is_left_alone() -> None:

@@ -119,6 +119,7 @@ class Cuda:
     def settle(self, most: int = -1) -> bool:
         """Read finished events, oldest first, without waiting; return whether none is left."""
         waiting = self._waiting
+        finished = self._count_finished()
         while True:
             with self._lock:
                 if not waiting:
@@ -130,14 +131,33 @@ class Cuda:
                     waiting.popleft()
                     self._emit(row)
                     continue
-                if most == 0 or not event.query():
+                if most == 0 or not (finished > 0 or event.query()):
                     return False
                 waiting.popleft()
                 try:
                     row[column] = int(self._host_us(event, recorded))
                 except (RuntimeError, ValueError) as error:  # recorded on another device than the chain's
+                    if finished > 0 and not event.query():  # recorded again since, or on another stream
+                        waiting.appendleft((event, row, column, recorded))
+                        return False
                     self._problem("an event on the accelerator could not be placed: %s" % error)
             most -= 1
+            finished -= 1
+
+    def _count_finished(self) -> int:
+        """Return how many events are finished, oldest first: a stream works in order, so few have to be asked."""
+        with self._lock:
+            if self._captures:
+                return 0
+            events = [entry[0] for entry in self._waiting if entry[0] is not None]
+            low, high = 0, len(events)
+            while low < high:
+                middle = (low + high) // 2
+                if events[middle].query():
+                    low = middle + 1
+                else:
+                    high = middle
+            return low
 
     def _host_us(self, event: Any, recorded: int) -> float:
         last, last_us = self._last
