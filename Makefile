@@ -25,7 +25,11 @@ check: setup ## format, lint, types, imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check ## check, then the tests with a seeded sample of the heavy ones
+$(VENV)/.trainers: $(VENV)/.stamp scripts/trainers.sh
+	@VENV=$(VENV) bash scripts/trainers.sh
+	@touch $@
+
+test: check $(VENV)/.trainers ## check, then the tests with a seeded sample of the heavy ones
 	$(BIN)/python -m pytest tests
 
 torture: setup ## the full counts; writes docs/results/torture.md with seed and duration

@@ -7,7 +7,7 @@ import pytest
 from edgetrain.errors import LabError
 from edgetrain.lab import cgroups, hold, sessions
 from edgetrain.lab.limits import Limits
-from edgetrain.lab.memory import read_holding, set_limit
+from edgetrain.lab.memory import CacheLimit, read_holding, set_limit
 
 OFFERED = "cpuset cpu io memory pids\n"
 
@@ -103,3 +103,28 @@ def test_only_groups_of_our_name_are_removed(unified):
     assert cgroups.remove_groups([other, mine]) == []
     assert other.is_dir() and not mine.exists()
     assert cgroups.session_of(Path("edgetrain-lab-abcd1234-server")) == "abcd1234"
+
+
+def test_a_cache_limit_has_slack_until_all_readers_are_there_and_stand_still(unified, monkeypatch):
+    folder = cgroups.Groups("x", two(unified)).folder("memory", "workers")
+    now_s = 100.0
+    monkeypatch.setattr("edgetrain.lab.memory.time.monotonic", lambda: now_s)
+    limit = CacheLimit(folder, 50_000_000, readers=2)
+
+    def looked_at(other_mb: int, *members: int) -> float:
+        (folder / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in members))
+        (folder / "memory.current").write_text(str(other_mb * 1_000_000))
+        (folder / "memory.stat").write_text(f"anon {other_mb * 1_000_000}\nfile 0\nshmem 0\n")
+        limit.step()
+        return int((folder / "memory.max").read_text()) / 1e6 - 50 - other_mb
+
+    assert looked_at(0) > 100
+    assert looked_at(30, 1) > 100
+    now_s += 5
+    assert looked_at(30, 1) > 100  # the second has yet to come
+    assert looked_at(70, 1, 2) > 100
+    now_s += 1
+    assert abs(looked_at(70, 1, 2)) < 1.1
+    assert looked_at(95, 1, 2) > 100  # grows again
+    now_s += 1
+    assert abs(looked_at(95, 1)) < 1.1  # one has left: the others go on as they are

@@ -14,6 +14,7 @@ from edgetrain.errors import LabError
 from edgetrain.lab import Medium, cgroups, loop, read_limits, sessions, storage
 from edgetrain.lab.bucket import missing_bytes
 from edgetrain.lab.limits import Limits
+from edgetrain.lab.memory import SETTLE_S
 from edgetrain.lab.readers import read_files
 
 SLOW = Medium("slow", 0.02, 100e6)
@@ -84,6 +85,8 @@ def test_the_page_cache_stays_within_its_limit(own_lab, files):
                 path.with_suffix(f".{number}").write_bytes(os.urandom(200_000))
         os.sync()
         names = [str(path) for path in files.rglob("*.[012]")]
+        read_files([names], lab.joined_files())
+        time.sleep(SETTLE_S)
         read_files([names], lab.joined_files())
         kept = 0
         for name in names:

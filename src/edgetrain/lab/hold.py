@@ -185,13 +185,14 @@ class Lab:
         if self.groups.version == 1:
             self._worker_files.append(str(folder / "cgroup.procs"))
         self.got["ram"]["by"] = f"memory cgroup v{self.groups.version} around whoever reads the dataset"
+        readers = max(1, self.workers)
         if self._held:
             # Nobody will be here to follow: a small process does, until the group is gone.
-            command = [sys.executable, "-m", "edgetrain.lab.memory", str(folder), str(cache_bytes)]
+            command = [sys.executable, "-m", "edgetrain.lab.memory", str(folder), str(cache_bytes), str(readers)]
             null = subprocess.DEVNULL
             subprocess.Popen(command, start_new_session=True, stdin=null, stdout=null, stderr=null)
         else:
-            self._cache = CacheLimit(folder, cache_bytes).start()
+            self._cache = CacheLimit(folder, cache_bytes, readers).start()
 
     def _join(self, controller: str, *below: str) -> None:
         for file in self.groups.procs_files([controller], *below):

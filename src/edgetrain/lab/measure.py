@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from edgetrain.lab.bucket import missing_bytes
 from edgetrain.lab.cgroups import find
 from edgetrain.lab.hold import Lab
 from edgetrain.lab.limits import Limits
+from edgetrain.lab.memory import SETTLE_S
 from edgetrain.lab.queueing import Medium
 from edgetrain.lab.readers import Reading, read_files
 from edgetrain.lab.tables import IMAGE_BYTES
@@ -157,6 +159,7 @@ def prove_cache(names: Sequence[str], folder: Path, cache_bytes: int = _CACHE_BY
         for seed in range(_CACHE_ROUNDS):
             random.Random(seed).shuffle(paths)
             read_files([paths], lab.joined_files(), drop=False)
+            time.sleep(SETTLE_S)
         kept = 0
         for path in paths:
             descriptor = os.open(path, os.O_RDONLY)

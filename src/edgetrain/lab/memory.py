@@ -3,6 +3,9 @@
 A memory group counts process memory and the pages its members were first to read. The limit asked for is the cache
 alone, so it is set to the cache plus everything else the group holds at the moment (anonymous and shared memory,
 kernel tables), and follows that as it changes: process memory never eats the cache, nor the other way round.
+
+While readers still start, their own memory grows by tens of megabytes between two looks; until all are there and it
+stands still, the limit has some slack, or the kernel would kill one of them for a cache that is not even full.
 """
 
 from __future__ import annotations
@@ -19,9 +22,12 @@ from pathlib import Path
 from edgetrain.errors import LabError
 
 PERIOD_S = 0.2
+SETTLE_S = 1.0  # after so long without growth the limit holds to the byte
 _STEP_BYTES = 1 << 20
-# Before the first reading: an interpreter with torch forked into a worker dirties some tens of megabytes at once.
-_FIRST_SLACK_BYTES = 96 << 20
+# An interpreter with torch forked into a worker dirties some tens of megabytes at once.
+_SLACK_BYTES = 128 << 20
+_GROWTH_BYTES = 8 << 20  # minibatches come and go; this much above all that was before is growth
+_SETTLED_S = 0.5  # own memory that has not grown for so long has stopped growing
 _PAGE_BYTES = 4096
 
 
@@ -48,6 +54,12 @@ def read_holding(folder: Path) -> Holding:
     return Holding(max(0, file_bytes), max(0, used - file_bytes))
 
 
+def count_members(folder: Path) -> int:
+    """Return how many processes are in a group and right below it."""
+    files = [folder / "cgroup.procs", *folder.glob("*/cgroup.procs")]
+    return sum(len(file.read_text().split()) for file in files if file.exists())
+
+
 def set_limit(folder: Path, limit_bytes: int) -> None:
     """Write the limit; the kernel reclaims what is above it before it returns."""
     name = "memory.max" if (folder / "memory.max").exists() else "memory.limit_in_bytes"
@@ -68,15 +80,19 @@ def set_limit(folder: Path, limit_bytes: int) -> None:
 class CacheLimit:
     """Keeps the cache of one group at the size asked for, from a thread, until closed."""
 
-    def __init__(self, folder: Path, cache_bytes: int) -> None:
+    def __init__(self, folder: Path, cache_bytes: int, readers: int = 1) -> None:
         self.folder = folder
         self.cache_bytes = cache_bytes
+        self.readers = readers  # how many processes will join
+        self._high_bytes = 0  # own memory never was more than a step above this
+        self._grew_s = time.monotonic()
+        self._all_there = False
         self.most_cache_bytes = 0
         self.most_other_bytes = 0
         self._limit_bytes = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="edgetrain-lab-memory", daemon=True)
-        set_limit(folder, cache_bytes + _FIRST_SLACK_BYTES)
+        set_limit(folder, cache_bytes + _SLACK_BYTES)
 
     def start(self) -> CacheLimit:
         """Follow from now on."""
@@ -88,7 +104,11 @@ class CacheLimit:
         holding = read_holding(self.folder)
         self.most_cache_bytes = max(self.most_cache_bytes, holding.cache_bytes)
         self.most_other_bytes = max(self.most_other_bytes, holding.other_bytes)
-        wanted = self.cache_bytes + holding.other_bytes
+        if holding.other_bytes - self._high_bytes >= _GROWTH_BYTES:
+            self._high_bytes, self._grew_s = holding.other_bytes, time.monotonic()
+        self._all_there = self._all_there or count_members(self.folder) >= self.readers
+        settled = self._all_there and time.monotonic() - self._grew_s > _SETTLED_S
+        wanted = self.cache_bytes + holding.other_bytes + (0 if settled else _SLACK_BYTES)
         if abs(wanted - self._limit_bytes) >= _STEP_BYTES:
             self._limit_bytes = wanted
             set_limit(self.folder, wanted)
@@ -110,8 +130,9 @@ def main(sleep: Callable[[float], None] = time.sleep) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("cache_bytes", type=int)
+    parser.add_argument("readers", type=int)
     options = parser.parse_args()
-    limit = CacheLimit(options.folder, options.cache_bytes)
+    limit = CacheLimit(options.folder, options.cache_bytes, options.readers)
     while options.folder.is_dir():
         with contextlib.suppress(OSError, LabError, KeyError, ValueError):
             limit.step()
