@@ -4,7 +4,9 @@
 
 Needs root and a quiet machine. The own cost is paired: each repeat makes one run outside the lab and one inside it with
 limits that limit nothing (all cores, most of the RAM, a warm dataset on the slow disk), in random order; the statistic
-is the ratio of their epochs after the first, with a 90 % interval over the repeats (Student's t on logarithms).
+is the ratio of their epochs after the first, with a 90 % interval over the repeats (Student's t on logarithms). Of a
+run's later epochs the quicker half counts: a shared host slows a core by a tenth for seconds at a time, and whatever
+the lab costs is paid in every epoch.
 """
 
 from __future__ import annotations
@@ -50,9 +52,9 @@ def proofs_markdown() -> tuple[list[str], bool]:
 
 
 def later_s(store: Store, run: str) -> float:
-    """Return the mean epoch after the first."""
-    epochs = digest(store.open(run)).epochs[1:]
-    return statistics.fmean(epoch["e2e_s"] for epoch in epochs)
+    """Return the mean of the quicker half of the epochs after the first."""
+    times = sorted(epoch["e2e_s"] for epoch in digest(store.open(run)).epochs[1:])
+    return statistics.fmean(times[: (len(times) + 1) // 2])
 
 
 def own_cost(repeats: int, epochs: int) -> tuple[float, float, float, list[float]]:
@@ -101,7 +103,7 @@ def main() -> int:
     start_s = time.monotonic()
     load = os.getloadavg()[0]
     table, within = proofs_markdown()
-    ratio, low, high, ratios = own_cost(repeats, 3 if options.quick else 4)
+    ratio, low, high, ratios = own_cost(repeats, 3 if options.quick else 11)
     lines = [
         "# The lab, measured",
         "",
@@ -116,7 +118,8 @@ def main() -> int:
         "## What an unlimited lab costs",
         "",
         f"{len(ratios)} pairs in random order, MobileNetV3's loader with one worker, warm, paced step of 1 ms; ratio"
-        f" of the mean later epoch inside over outside: **{ratio:.3f}**, 90 % interval {low:.3f} to {high:.3f}"
+        f" of the quicker half of the later epochs, inside over outside: **{ratio:.3f}**,"
+        f" 90 % interval {low:.3f} to {high:.3f}"
         f" ({'below' if high < 1.02 else '**not below**'} 1.02).",
         "",
         "Pairs: " + ", ".join(f"{one:.3f}" for one in ratios) + ".",
