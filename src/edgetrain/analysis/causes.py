@@ -13,7 +13,7 @@ from edgetrain.schema import Run
 from edgetrain.units import spell
 
 MOST_ATTRIBUTED = 150_000  # minibatches attributed one by one; above, blocks of the run stand for it
-BLOCKS = 40  # of the long run, evenly spread
+BLOCKS = 25  # of the long run, evenly spread
 BLOCK = 1_000  # minibatches in each
 CAUSES = ("blocked_s", "preprocess_s", "contention_s", "handover_s")
 

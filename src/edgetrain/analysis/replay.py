@@ -33,7 +33,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 CAUSES = 4
 SIZES: Floats = (np.arange(8) + 0.5) / 8  # the costs on their way from nothing to what they were
-LANES = 2 * len(SIZES)  # the usual grow, then everything usual while the unusual grow
+WAYS = 2  # the usual grow, then everything usual while the unusual grow; instants are [way, size, block]
 COMPUTES: Floats = np.array([0.0, 1.0, 1.0, 0.0])  # causes during which a fetch may hold its interpreter's lock
 SIDE_BY_SIDE = 256  # blocks replayed at once: bounds the memory
 
@@ -65,7 +65,7 @@ class Pipeline:
 
 
 class Instant(NamedTuple):
-    """Instants of many lanes and blocks, µs, and their rates by cause."""
+    """Instants of many blocks, µs, and their rates by cause."""
 
     at: Floats
     rate: Floats  # one more axis: the cause
@@ -83,32 +83,56 @@ class Instant(NamedTuple):
         return Instant(np.where(mine, self.at, other.at), np.where(mine[..., None], self.rate, other.rate))
 
 
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One service of the minibatches of many blocks, [block, row, cause]: what is usual of it, and what is not."""
+
+    usual: Floats
+    unusual: Floats
+
+    @classmethod
+    def of(cls, taken: Floats, inside: Bools) -> Service:
+        """Split at the median of the rows that are inside their block."""
+        ordered = np.sort(np.where(inside[:, :, None], taken, np.inf), axis=1)
+        count, blocks = inside.sum(axis=1), np.arange(len(taken))
+        median = (ordered[blocks, (count - 1) // 2] + ordered[blocks, count // 2]) / 2
+        usual = np.minimum(taken, median[:, None, :])
+        return cls(usual, taken - usual)
+
+    def at(self, k: int) -> Instant:
+        """Return how long it takes for the k-th minibatches, on either way and at every size."""
+        usual, unusual = self.usual[:, k].sum(axis=1), self.unusual[:, k].sum(axis=1)
+        sizes = SIZES[:, None]
+        took = np.stack([sizes * usual, usual + sizes * unusual])
+        return Instant(took, self.rate_at(np.full(len(usual), k)))
+
+    def rate_at(self, places: Ints) -> Floats:
+        """Return the rates of one minibatch of each block, the same at every size."""
+        blocks = np.arange(len(places))
+        return np.stack([self.usual[blocks, places], self.unusual[blocks, places]])[:, None]
+
+
 def stall_by_cause(line: Pipeline, first: Ints, counted: Ints, stop: Ints) -> Floats:
     """Return for each block [first, stop) the part of the stall of [counted, stop) that each cause makes, µs."""
     parts = np.zeros((len(first), CAUSES))
     for start in range(0, len(first), SIDE_BY_SIDE):
         some = slice(start, start + SIDE_BY_SIDE)
-        # Each half of the lanes is one way to grow; its mean rate is what was added on that way.
-        parts[some] = _rates(line, first[some], counted[some], stop[some]).sum(axis=0) / len(SIZES)
+        # The mean rate over the sizes is what was added on a way.
+        parts[some] = _rates(line, first[some], counted[some], stop[some]).mean(axis=1).sum(axis=0)
     return parts
 
 
 def _rates(line: Pipeline, first: Ints, counted: Ints, stop: Ints) -> Floats:
-    """Return the rate of each block's stall in each lane, [lane, block, cause], µs."""
+    """Return the rate of each block's stall, [way, size, block, cause], µs."""
     blocks, length = len(first), int((stop - first).max())
-    lanes = np.arange(blocks)
+    each = np.arange(blocks)
     rows = np.minimum(first[:, None] + np.arange(length), len(line.asked_us) - 1)
     inside = first[:, None] + np.arange(length) < stop[:, None]
     counts = (inside & (rows >= counted[:, None])).astype(float)
     zero = line.asked_us[first][:, None]  # instants relative to each block's start keep their microseconds
 
-    def service(values: Floats) -> Instant:
-        taken = values[rows]
-        usual = np.minimum(taken, np.nanmedian(np.where(inside[:, :, None], taken, np.nan), axis=1, keepdims=True))
-        unusual = taken - usual
-        sums, more = usual.sum(axis=2), unusual.sum(axis=2)
-        at = [size * sums for size in SIZES] + [sums + size * more for size in SIZES]
-        return Instant(np.stack(at), np.stack([usual] * len(SIZES) + [unusual] * len(SIZES)))
+    def service(values: Floats) -> Service:
+        return Service.of(values[rows], inside)
 
     dispatch, fetch, ship, receive = map(service, (line.dispatch_us, line.fetch_us, line.ship_us, line.receive_us))
     ship_lock, receive_lock = (service(values[:, None]) for values in (line.ship_lock_us, line.receive_lock_us))
@@ -128,18 +152,18 @@ def _rates(line: Pipeline, first: Ints, counted: Ints, stop: Ints) -> Floats:
     waits_for_step = asked_next >= done_then  # the loop asked again only when the step was over
     gap = np.maximum(asked_next - np.where(waits_for_step, done_then, ready_then), 0.0)
 
-    shape = (LANES, blocks, length)
+    shape = (WAYS, len(SIZES), blocks, length)
     ready = Instant(np.zeros(shape), np.zeros((*shape, CAUSES)))
     ended = Instant(np.zeros(shape), np.zeros((*shape, CAUSES)))
-    still = np.zeros((LANES, blocks, CAUSES))  # recorded instants do not move
-    now = Instant(np.repeat(asked[None, :, 0], LANES, axis=0), still)
+    still = np.zeros((*shape[:3], CAUSES))  # recorded instants do not move
+    now = Instant(np.broadcast_to(asked[:, 0], shape[:3]), still)
     done = now
     total = np.zeros_like(still)
 
     def earlier(known: Instant, row: Ints, before: Floats) -> Instant:
         """Return what an earlier minibatch of the block came to; the recorded instant where there is none."""
         place = np.maximum(row, 0)
-        found = Instant(known.at[:, lanes, place], known.rate[:, lanes, place])
+        found = Instant(known.at[:, :, each, place], known.rate[:, :, each, place])
         recorded = Instant(np.broadcast_to(before, found.at.shape), still)
         return found.where(np.broadcast_to(row >= 0, found.at.shape), recorded)
 
@@ -147,20 +171,20 @@ def _rates(line: Pipeline, first: Ints, counted: Ints, stop: Ints) -> Floats:
         """Return the rates of the computing in a fetch of the block."""
         place = row - first
         known = (row >= 0) & (place >= 0) & (place < length)
-        return np.where(known[:, None], fetch.rate[:, lanes, np.where(known, place, 0)], 0.0) * COMPUTES
+        return fetch.rate_at(np.where(known, place, 0)) * (known[:, None] * COMPUTES)
 
     for k in range(length):
         sent = earlier(ready, sender[:, k], sent_before[:, k])
         free = earlier(ended, previous[:, k], free_before[:, k])
-        by_worker = sent.later(free).after(_at(dispatch, k))
+        by_worker = sent.later(free).after(dispatch.at(k))
         begins = now.where(np.broadcast_to(own[:, k], now.at.shape), by_worker)
-        fetched = begins.after(_at(fetch, k))
-        ended.at[:, :, k], ended.rate[:, :, k] = fetched
+        fetched = begins.after(fetch.at(k))
+        ended.at[..., k], ended.rate[..., k, :] = fetched
         # The lock is kept by what computes in a later fetch, and by a worker that is behind and goes straight on.
         behind = fetched.rate - earlier(ready, next_sender[:, k], still[..., 0]).rate
-        shipped = fetched.after(_at(ship, k)).after(_of(ship_lock, k, behind, held_by(next_made[:, k])))
-        got = shipped.later(now).after(_at(receive, k)).after(_of(receive_lock, k, behind, held_by(holder[:, k])))
-        ready.at[:, :, k], ready.rate[:, :, k] = got
+        shipped = fetched.after(ship.at(k)).after(_of(ship_lock.at(k), behind, held_by(next_made[:, k])))
+        got = shipped.later(now).after(receive.at(k)).after(_of(receive_lock.at(k), behind, held_by(holder[:, k])))
+        ready.at[..., k], ready.rate[..., k, :] = got
         idle = now.later(done)
         total += np.where((got.at > idle.at)[..., None], got.rate - idle.rate, 0.0) * counts[:, k, None]
         finished = got.later(done)
@@ -170,12 +194,8 @@ def _rates(line: Pipeline, first: Ints, counted: Ints, stop: Ints) -> Floats:
     return total
 
 
-def _at(service: Instant, k: int) -> Instant:
-    return Instant(service.at[:, :, k], service.rate[:, :, k])
-
-
-def _of(lock: Instant, k: int, behind: Floats, held: Floats) -> Instant:
+def _of(lock: Instant, behind: Floats, held: Floats) -> Instant:
     """Return a wait for a lock, its rate shared out among what put the worker behind and what held the lock."""
     grows = np.maximum(behind, 0.0) + held
     shares = grows / np.maximum(grows.sum(axis=-1, keepdims=True), 1e-9)
-    return Instant(lock.at[:, :, k], lock.rate[:, :, k] * shares)
+    return Instant(lock.at, lock.rate * shares)

@@ -27,9 +27,6 @@ EPOCH = 61  # minibatches: sixty, and the first, which is the pipeline's fill
 PAPER_IMAGES = 23_080
 FULL_SPEED = 2.5  # about as fast as one core of a plain machine can decode the papers' photographs for AGX Xavier
 LIGHT_SPEED = 5.0
-# What the kernel spends on a cold read is not divided by the speed. At 5 it made one worker on the SSD as slow as
-# compute, which no board is; at 4 the media keep their places.
-QUICK_SPEED = 4.0
 SIZES_BATCH = 8
 SIZES_CACHED = 0.7  # of the 1x dataset, as on the paper's NX (see the preset's source)
 RAM_FILES = 2560  # 312 MB
@@ -92,8 +89,8 @@ def _workers(data: Path, quick: bool, progress: Callable[[int, int], None]) -> S
         ("xavier-agx", "ssd", 0),
     ):
         points.append({"preset": board, "storage": medium, "workers": workers})
-    light_base = {**_light("xavier-nx", QUICK_SPEED, dataset), "shrink": shrink}
-    return Section("workers", _plan("workers-quick", light_base, points=tuple(points)), QUICK_SPEED)
+    light_base = {**_light("xavier-nx", LIGHT_SPEED, dataset), "shrink": shrink}
+    return Section("workers", _plan("workers-quick", light_base, points=tuple(points)), LIGHT_SPEED)
 
 
 def _sizes(data: Path, quick: bool, progress: Callable[[int, int], None]) -> Section:
