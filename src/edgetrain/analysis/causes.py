@@ -64,16 +64,18 @@ def _blocks(run: Run, parts: Parts) -> tuple[Parts, Run]:
     windows = [(int(parts.begin_us[start]), int(parts.done_us[start + BLOCK - 1])) for start in starts]
     some = replace(
         run,
-        minibatches=_during(run.minibatches, "asked_us", windows),
-        workers=_during(run.workers, "began_us", windows),
+        minibatches=_inside(_frames(run.minibatches, "asked_us", windows), "asked_us", windows),
+        workers=_frames(run.workers, "began_us", windows),
     )
     return break_down(some.minibatches), some
 
 
-def _during(columns: Any, instant: str, windows: list[tuple[int, int]]) -> Any:
-    """Return the rows of some windows: whole frames where the store offers it, else by mask."""
-    if hasattr(columns, "during"):
-        return columns.during(instant, windows)
+def _frames(columns: Any, instant: str, windows: list[tuple[int, int]]) -> Any:
+    """Return the rows of some windows, and such as lie in the same frames where the store offers it."""
+    return columns.during(instant, windows) if hasattr(columns, "during") else columns
+
+
+def _inside(columns: Any, instant: str, windows: list[tuple[int, int]]) -> Any:
     at = columns[instant]
     keep = np.zeros(len(at), bool)
     for start, stop in windows:

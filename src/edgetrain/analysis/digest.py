@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetrain.analysis.breakdown import Parts, break_down
+from edgetrain.analysis.breakdown import Parts, break_down, once
 from edgetrain.analysis.causes import Causes, find_causes
 from edgetrain.analysis.doubts import collect
 from edgetrain.analysis.energy import Power, energy, find_power, mean_power_w, split_windows, told_apart
@@ -68,6 +68,10 @@ def digest(run: Run) -> Digest:
         chosen &= ~parts.first
     if not chosen.any():
         chosen[:] = True
+    e2e_s = parts.e2e_s
+    total_s = float(e2e_s.sum())
+    minibatch = _minibatch(e2e_s if chosen.all() else e2e_s[chosen])
+    del e2e_s
     causes = find_causes(run, parts)
     power, no_power = find_power(run)
     epochs = tuple(_epochs(run, parts, causes, power))
@@ -75,9 +79,9 @@ def digest(run: Run) -> Digest:
     for epoch in epochs:
         epoch["baseload_j"] = None if baseload is None else baseload * epoch["e2e_s"]
     summary = {
-        "overhead_pct": _overhead_pct(run, parts),
+        "overhead_pct": _overhead_pct(run, len(parts), total_s),
         "overhead": _overhead(run),
-        "minibatch": _minibatch(parts.e2e_s[chosen]),
+        "minibatch": minibatch,
         "power_w": _power_w(parts, chosen, power),
         "baseload_w": baseload,
         "power_scope": power.scope if power else None,
@@ -85,7 +89,7 @@ def digest(run: Run) -> Digest:
         "energy_reason": no_power or None,
         **_energy_by(parts, power, baseload, no_power),
         "steady": {"first": steady.first, "last": steady.last, "rule": steady.rule},
-        "samples_per_s": _samples_per_s(run.minibatches, parts),
+        "samples_per_s": _samples_per_s(run.minibatches, parts, total_s),
         "parameters": (run.manifest.get("inside") or {}).get("parameters"),
         "peak_rss_bytes": (run.manifest.get("inside") or {}).get("peak_rss_bytes"),
         "peak_gpu_bytes": (run.manifest.get("inside") or {}).get("peak_gpu_bytes"),
@@ -98,8 +102,9 @@ def digest(run: Run) -> Digest:
 def _minibatch(times_s: NDArray[np.float64]) -> dict[str, float | None]:
     if not len(times_s):
         return {"median_ms": None, "mean_ms": None, "p95_ms": None, "p99_ms": None}
-    p50, p95, p99 = np.percentile(times_s, [50, 95, 99]) * 1e3
-    return {"median_ms": float(p50), "mean_ms": float(times_s.mean() * 1e3), "p95_ms": float(p95), "p99_ms": float(p99)}
+    mean_ms = float(times_s.mean() * 1e3)
+    p50, p95, p99 = np.percentile(times_s, [50, 95, 99], overwrite_input=True) * 1e3
+    return {"median_ms": float(p50), "mean_ms": mean_ms, "p95_ms": float(p95), "p99_ms": float(p99)}
 
 
 def _epochs(run: Run, parts: Parts, causes: Causes, power: Power | None) -> list[dict[str, Any]]:
@@ -111,30 +116,31 @@ def _epochs(run: Run, parts: Parts, causes: Causes, power: Power | None) -> list
     edges = np.flatnonzero(parts.first)
     stops = np.append(edges[1:], len(parts)) if len(edges) else edges
     read = _read_bytes(run)
+    passes = _passes(run.minibatches, edges if parts.picked is None else parts.picked[edges]) if len(edges) else []
     rows = []
-    for start, stop in zip(edges.tolist(), stops.tolist(), strict=True):
+    for start, stop, made_in in zip(edges.tolist(), stops.tolist(), passes, strict=True):
         number = int(parts.epoch[start])
-        part = slice(start, stop)
+        part = parts.take(slice(start, stop))
         begin_us, done_us = int(parts.begin_us[start]), int(parts.done_us[stop - 1])
         ended_us = int((known.get(number) or {}).get("ended_us") or done_us)
         following_us = int(parts.begin_us[stop]) if stop < len(parts) else ended_us
         end_us = max(done_us, min(ended_us, following_us))
         tail_s = (end_us - done_us) * S_PER_US
-        stall = float(parts.stall_s[part].sum())
+        stall = float(part.stall_s.sum())
         spent = energy(power, begin_us, end_us) if power else None
         rows.append(
             {
                 "epoch": number,
                 "minibatches": stop - start,
-                "e2e_s": float(parts.e2e_s[part].sum()) + tail_s,
+                "e2e_s": float(part.e2e_s.sum()) + tail_s,
                 "fetch_stall_s": stall,
-                "hidden_wait_s": float(parts.hidden_s[part].sum()),
-                "fill_s": float(parts.stall_s[start]),
-                "copy_s": float(parts.copy_s[part].sum()) if parts.copy_seen else None,
-                "compute_s": float(parts.compute_s[part].sum()),
-                "overhead_s": float(parts.overhead_s[part].sum()) + tail_s,
+                "hidden_wait_s": float(part.hidden_s.sum()),
+                "fill_s": float(part.take(slice(1)).stall_s[0]),
+                "copy_s": float(part.copy_s.sum()) if parts.copy_seen else None,
+                "compute_s": float(part.compute_s.sum()),
+                "overhead_s": float(part.overhead_s.sum()) + tail_s,
                 "stall_by": causes.of(number, stall),
-                "read_bytes": None if read is None else read.get(_pass(run, int(parts.rows[start])), 0),
+                "read_bytes": None if read is None else read.get(made_in, 0),
                 "cached_share_before": _share_near(run.samples.get("residency"), begin_us, known.get(number), "before"),
                 "cached_share_after": _share_near(run.samples.get("residency"), end_us, known.get(number), "after"),
                 "energy_j": spent.joules if spent else None,
@@ -148,25 +154,30 @@ def _epochs(run: Run, parts: Parts, causes: Causes, power: Power | None) -> list
     return rows
 
 
-def _pass(run: Run, row: int) -> tuple[int, int]:
-    return int(run.minibatches["loader"][row]), int(run.minibatches["generation"][row])
+def _passes(minibatches: Columns, rows: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return the pass over a loader that each of these rows belongs to."""
+    return list(zip(*(once(minibatches, name)[rows].tolist() for name in ("loader", "generation")), strict=True))
 
 
 def _read_bytes(run: Run) -> dict[tuple[int, int], int] | None:
     """Return the bytes that each pass over a loader read from the storage medium; None where nobody counted."""
-    workers = run.workers
-    if not workers or not np.any(workers["read_bytes"] >= 0):
-        return None
-    read, loader, generation = workers["read_bytes"], workers["loader"], workers["generation"]
-    # Rows of one pass lie together: summed up stretch by stretch, which a long run feels.
-    changes = np.flatnonzero((loader[1:] != loader[:-1]) | (generation[1:] != generation[:-1])) + 1
-    starts = np.concatenate([[0], changes])
     sums: dict[tuple[int, int], int] = {}
-    of_stretch = np.add.reduceat(np.maximum(read, 0) if read.min() < 0 else read, starts)
-    for number, place, total in zip(loader[starts], generation[starts], of_stretch, strict=True):
-        key = int(number), int(place)
-        sums[key] = sums.get(key, 0) + int(total)
-    return sums
+    counted = False
+    for workers in run.workers.streams() if hasattr(run.workers, "streams") else [run.workers]:
+        if not workers or "read_bytes" not in workers:
+            continue
+        read, loader, generation = (once(workers, name) for name in ("read_bytes", "loader", "generation"))
+        counted |= bool(np.any(read >= 0))
+        if not len(read):
+            continue
+        # Rows of one pass lie together: summed up stretch by stretch, which a long run feels.
+        changes = np.flatnonzero((loader[1:] != loader[:-1]) | (generation[1:] != generation[:-1])) + 1
+        starts = np.concatenate([[0], changes])
+        of_stretch = np.add.reduceat(np.maximum(read, 0) if read.min() < 0 else read, starts)
+        for number, place, total in zip(loader[starts], generation[starts], of_stretch, strict=True):
+            key = int(number), int(place)
+            sums[key] = sums.get(key, 0) + int(total)
+    return sums if counted else None
 
 
 def _share_near(residency: Columns | None, at_us: int, mark: Mapping[str, Any] | None, edge: str) -> float | None:
@@ -262,7 +273,7 @@ def _overhead(run: Run) -> dict[str, Any]:
     }
 
 
-def _overhead_pct(run: Run, parts: Parts) -> float | None:
+def _overhead_pct(run: Run, minibatches: int, total_s: float) -> float | None:
     """Return the tool's overhead in percent of the run: the loop's time we took, plus our share of the machine's cores.
 
     The sampler runs beside training, so its CPU time counts against all cores; the stopwatch runs in the loop and
@@ -270,11 +281,10 @@ def _overhead_pct(run: Run, parts: Parts) -> float | None:
     """
     cost = _overhead(run)
     cores = (run.manifest.get("device") or {}).get("cores") or 1
-    total_s = float(parts.e2e_s.sum())
     shares: Sequence[float] = [
         share
         for share in (
-            _ratio(cost["main_thread_us_per_minibatch"], len(parts) * S_PER_US, total_s),
+            _ratio(cost["main_thread_us_per_minibatch"], minibatches * S_PER_US, total_s),
             _ratio(cost["sampler_cpu_s"], 1.0 / cores, cost["sampler_wall_s"] or total_s),
         )
         if share is not None
@@ -286,12 +296,11 @@ def _ratio(value: float | None, scale: float, total: float) -> float | None:
     return None if value is None or not total else value * scale / total
 
 
-def _samples_per_s(minibatches: Columns, parts: Parts) -> float | None:
-    samples = minibatches.get("samples") if minibatches else None
-    total_s = float(parts.e2e_s.sum()) if len(parts) else 0.0
+def _samples_per_s(minibatches: Columns, parts: Parts, total_s: float) -> float | None:
+    samples = once(minibatches, "samples") if minibatches and "samples" in minibatches else None
     if samples is None or not total_s:
         return None
-    counted = samples if len(samples) == len(parts) else samples[parts.rows]
+    counted = samples if parts.picked is None else samples[parts.picked]
     seen = int(np.maximum(counted, 0).sum())
     return seen / total_s if seen else None
 

@@ -39,7 +39,7 @@ def find_steady(parts: Parts, override: Mapping[str, Any] | None = None) -> Stea
         return Steady(min(first, max(count - 1, 0)), last, str(override.get("rule", "given")))
     if count < FEWEST:
         return Steady(0, count - 1, f"all: fewer than {FEWEST} minibatches")
-    compute = parts.copy_s + parts.compute_s
+    compute = parts.busy_s
     if not np.any(compute > 0):
         compute = parts.e2e_s
     reference = float(np.median(compute[count // 2 :]))

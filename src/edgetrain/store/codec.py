@@ -230,18 +230,28 @@ class JoinedColumns(Mapping[str, NDArray[Any]]):
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._joined:
-            if name not in self._names:
-                raise KeyError(name)
-            known = {place: part.once(name) for place, part in enumerate(self._parts) if name in part}
-            kind = next(iter(known.values())).dtype
-            missing = np.nan if kind.kind == "f" else NULL
-            found = [
-                known[place] if place in known else np.full(part.rows, missing, kind)
-                for place, part in enumerate(self._parts)
-            ]
-            column = found[0] if len(found) == 1 else np.concatenate(found)
-            self._joined[name] = column if self._order is None else column[self._order]
+            self._joined[name] = self.once(name)
         return self._joined[name]
+
+    def once(self, name: str) -> NDArray[Any]:
+        """Return a column without keeping it."""
+        if name in self._joined:
+            return self._joined[name]
+        if name not in self._names:
+            raise KeyError(name)
+        known = {place: part.once(name) for place, part in enumerate(self._parts) if name in part}
+        kind = next(iter(known.values())).dtype
+        missing = np.nan if kind.kind == "f" else NULL
+        found = [
+            known[place] if place in known else np.full(part.rows, missing, kind)
+            for place, part in enumerate(self._parts)
+        ]
+        column = found[0] if len(found) == 1 else np.concatenate(found)
+        return column if self._order is None else column[self._order]
+
+    def streams(self) -> Sequence[Mapping[str, NDArray[Any]]]:
+        """Return the streams one by one, for sums that need not see them joined."""
+        return self._parts
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
