@@ -21,6 +21,7 @@ import math
 import os
 import platform
 import random
+import resource
 import shutil
 import signal
 import statistics
@@ -315,6 +316,12 @@ def on_cpu(quick: bool, say: Callable[[str], None]) -> bool:
     return kept
 
 
+def _children_s() -> float:
+    """Return the CPU time of all children that have ended, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def _stopwatch_us(repeats: int, minibatches: int) -> tuple[float, float]:
     """Return the stopwatch's CPU time a minibatch, in the loop and in a worker, µs."""
     threads = torch.get_num_threads()
@@ -323,15 +330,13 @@ def _stopwatch_us(repeats: int, minibatches: int) -> tuple[float, float]:
     for _ in range(repeats):
         spent: dict[str, tuple[float, float]] = {}
         for variant in random.sample(("bare", "recorded"), 2):
-            children = os.times()
+            before = _children_s()
             if variant == "bare":
                 loop = _empty_loop(1, minibatches, None)
             else:
                 with recording(sampler=False) as (_, marks):
                     loop = _empty_loop(1, minibatches, marks)
-            now = os.times()
-            worker_s = now.children_user + now.children_system - children.children_user - children.children_system
-            spent[variant] = loop, 1e6 * worker_s / minibatches
+            spent[variant] = loop, 1e6 * (_children_s() - before) / minibatches
         added.append((spent["recorded"][0] - spent["bare"][0], spent["recorded"][1] - spent["bare"][1]))
     torch.set_num_threads(threads)
     loops, workers = zip(*added, strict=True)
@@ -340,18 +345,17 @@ def _stopwatch_us(repeats: int, minibatches: int) -> tuple[float, float]:
 
 def _share_of_run(command: str, stopwatch_us: float, say: Callable[[str], None]) -> bool:
     with tempfile.TemporaryDirectory(prefix="edgetrain-overhead-") as store:
-        before = os.times()
+        before = _children_s()
         done = subprocess.run(
             [sys.executable, "-m", "edgetrain", *command.split(), "--store", store, "--json"],
             capture_output=True,
             text=True,
         )
-        after = os.times()
+        whole_s = _children_s() - before
         if done.returncode:
             say(f"| `edgetrain {command}` | failed: {done.stderr.strip().splitlines()[-1]} | | | | **no** |")
             return False
         document = json.loads(done.stdout)
-    whole_s = after.children_user + after.children_system - before.children_user - before.children_system
     sampler_s = document["overhead"]["sampler_cpu_s"] or 0.0
     stopwatch_s = stopwatch_us * sum(epoch["minibatches"] for epoch in document["epochs"]) / 1e6
     share = (sampler_s + stopwatch_s) / whole_s

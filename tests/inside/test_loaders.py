@@ -88,6 +88,7 @@ def test_what_the_run_was_trained_with_is_on_record(tmp_path: Path) -> None:
     ]
     assert all(epoch["began_us"] < epoch["ended_us"] for epoch in facts["epochs"])
     assert facts["main_thread_cost"]["minibatches"] == 12
+    assert 0 < facts["main_thread_cost"]["per_minibatch_us"] < 5_000
     assert facts["written_bytes"] > 0
 
 

@@ -81,7 +81,7 @@ def collect(session: Any, torch: Any, cuda: Any) -> dict[str, Any]:
         "peak_gpu_bytes": cuda.peak_bytes() if cuda is not None else None,
         "anchors": list(cuda.anchors) if cuda is not None else [],
         "main_thread_cost": {
-            "per_minibatch_us": session.cost_ns / 1e3 / minibatches if minibatches else None,
+            "per_minibatch_us": session.cost_ns / 1e3 / session.costed if session.costed else None,
             "minibatches": minibatches,
         },
         "written_bytes": session.written_bytes(),

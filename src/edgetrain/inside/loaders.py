@@ -78,12 +78,16 @@ class WorkerPass(Pass):
 
     def next(self, iterator: Any, original: Any) -> Any:
         """Time one `__next__`."""
-        entered = time.monotonic_ns()
+        session = self.session
+        costing = session.costing
+        entered = time.thread_time_ns() if costing else 0
         if self.row is not None:
             self._close_row(self)
         looks = self._waited_long
         if looks:
             waited, worked = counters.queued_ns(self._schedstat), time.thread_time_ns()
+        if costing:
+            session.spent(entered)
         asked = time.monotonic_ns()
         try:
             data = original(iterator)
@@ -91,6 +95,8 @@ class WorkerPass(Pass):
             self.ended()
             raise
         ready = time.monotonic_ns()
+        if costing:
+            entered = time.thread_time_ns()
         ready_us = ready // 1000
         index = iterator._rcvd_idx - 1 if self._last_index is None else self._last_index
         sent_us, made_by = self.sent.pop(index, (None, None))
@@ -104,9 +110,10 @@ class WorkerPass(Pass):
             sent_us, made_by, count(data), queued_us, cpu_us,
         ]  # fmt: skip
         self.batches += 1
-        session = self.session
         session.opened(self)
-        session.spent(time.monotonic_ns() - ready + asked - entered)
+        if costing:
+            session.spent(entered)
+            session.costed += 1
         return data
 
 
@@ -132,18 +139,21 @@ class OwnPass(Pass):
 
     def next(self, iterator: Any, original: Any) -> Any:
         """Time one `__next__`, which is the fetch itself."""
-        entered = time.monotonic_ns()
+        session = self.session
+        costing = session.costing
+        entered = time.thread_time_ns() if costing else 0
         if self.row is not None:
             self._close_row(self)
         self._collated_ns = 0
         asked_us, _ = self._counters.begin()
-        asked = time.monotonic_ns()
+        if costing:
+            session.spent(entered)
         try:
             data = original(iterator)
         except BaseException:
             self.ended()
             raise
-        ready = time.monotonic_ns()
+        entered = time.thread_time_ns() if costing else 0
         counted = self._counters.end(asked_us)
         index = self.batches
         self._write(
@@ -158,9 +168,10 @@ class OwnPass(Pass):
             None, None, count(data), counted[4], counted[1],
         ]  # fmt: skip
         self.batches += 1
-        session = self.session
         session.opened(self)
-        session.spent(time.monotonic_ns() - ready + asked - entered)
+        if costing:
+            session.spent(entered)
+            session.costed += 1
         return data
 
 
@@ -172,9 +183,13 @@ class OuterPass(Pass):
 
     def next(self, iterator: Any, original: Any) -> Any:
         """Time one `next`."""
-        entered = time.monotonic_ns()
+        session = self.session
+        costing = session.costing
+        entered = time.thread_time_ns() if costing else 0
         if self.row is not None:
             self._close_row(self)
+        if costing:
+            session.spent(entered)
         asked = time.monotonic_ns()
         try:
             data = original(iterator)
@@ -182,14 +197,17 @@ class OuterPass(Pass):
             self.ended()
             raise
         ready = time.monotonic_ns()
+        if costing:
+            entered = time.thread_time_ns()
         self.row = [
             self.loader, self.generation, None, self.batches, UNKNOWN, asked // 1000, ready // 1000, None, None, None,
             None, None, None, count(data), None, None,
         ]  # fmt: skip
         self.batches += 1
-        session = self.session
         session.opened(self)
-        session.spent(time.monotonic_ns() - ready + asked - entered)
+        if costing:
+            session.spent(entered)
+            session.costed += 1
         return data
 
 

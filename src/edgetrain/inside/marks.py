@@ -8,7 +8,7 @@ from typing import Any
 from .accelerator import Cuda
 from .loaders import COPIED, COPYING, DONE, LAUNCHED, PHASE, TRAINING, Pass
 
-MOST_COST_NS = 500 * 1000
+COSTED = 16  # one minibatch in so many tells what we cost
 
 
 class Marks:
@@ -16,7 +16,10 @@ class Marks:
 
     timing = "async"
     current: Pass | None = None  # the pass that delivered last
-    cost_ns = 0  # of the training thread, in our own code
+    # CPU time that our own code took of the training thread, and over how many minibatches. Not the clock: a kernel
+    # that preempts where a thread enters it lets others run in our code that would have run a little later anyhow.
+    cost_ns = costed = 0
+    costing = False  # the minibatch in hand tells
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
@@ -35,46 +38,54 @@ class Marks:
         track = self.current
         if track is None or track.row is None:
             return
+        entered = time.thread_time_ns() if self.costing else 0
         if self.timing == "sync" and (self._cuda or self._find_cuda()) is not None:
             self._torch.cuda.synchronize()
         track.row[COPYING] = time.monotonic_ns() // 1000
+        if entered:
+            self.spent(entered)
 
     def copied(self) -> None:
         """The copy has been issued; on the accelerator it ends here."""
         track = self.current
         if track is None or track.row is None:
             return
+        entered = time.thread_time_ns() if self.costing else 0
         cuda = self._cuda or self._find_cuda()
         if cuda is not None and self.timing != "sync":
             cuda.mark(track.row, COPIED)
-            return
-        if cuda is not None:
-            self._torch.cuda.synchronize()
-        track.row[COPIED] = time.monotonic_ns() // 1000
+        else:
+            if cuda is not None:
+                self._torch.cuda.synchronize()
+            track.row[COPIED] = time.monotonic_ns() // 1000
+        if entered:
+            self.spent(entered)
 
     def launched(self) -> None:
         """The host has issued the step of this minibatch."""
-        entered = time.monotonic_ns()
+        now_us = time.monotonic_ns() // 1000
         track = self.current
         if track is None or track.row is None:
             return
+        entered = time.thread_time_ns() if self.costing else 0
         row = track.row
         row[PHASE] = TRAINING
         cuda = self._cuda or self._find_cuda()
-        row[LAUNCHED] = entered // 1000
+        row[LAUNCHED] = now_us
         if cuda is None:
             row[DONE] = row[LAUNCHED]
         elif self.timing == "sync":
             self._torch.cuda.synchronize()
             row[DONE] = time.monotonic_ns() // 1000
-            return
         else:
             cuda.remark(row, DONE)
-        self.spent(time.monotonic_ns() - entered)
+        if entered:
+            self.spent(entered)
 
     def step_seen(self) -> None:
         """A hook saw a backward pass or an optimiser step end: every minibatch in hand was trained on."""
-        entered = time.monotonic_ns()
+        now_us = time.monotonic_ns() // 1000
+        entered = time.thread_time_ns() if self.costing else 0
         cuda = self._cuda or self._find_cuda()
         synchronised = cuda is not None and self.timing == "sync"
         if synchronised:
@@ -85,16 +96,17 @@ class Marks:
             if row is None or (track.evaluating and track is not self.current):
                 continue  # a loader left open by an evaluation lies under the one that trains
             row[PHASE] = TRAINING
-            row[LAUNCHED] = entered // 1000
+            row[LAUNCHED] = now_us
             if cuda is None or synchronised:
                 row[DONE] = time.monotonic_ns() // 1000 if synchronised else row[LAUNCHED]
             elif track is self.current or track is lingering:
                 cuda.remark(row, DONE)
-        self.spent(time.monotonic_ns() - entered)
+        if entered:
+            self.spent(entered)
 
-    def spent(self, took_ns: int) -> None:
-        """Count our own time in the training thread. Longer than this it was preempted, not working."""
-        self.cost_ns += took_ns if took_ns < MOST_COST_NS else MOST_COST_NS
+    def spent(self, since_ns: int) -> None:
+        """Count our own CPU time in the training thread since this reading of its clock."""
+        self.cost_ns += time.thread_time_ns() - since_ns
 
     def _find_cuda(self) -> Any:
         if self._cuda is None and self._cuda_possible and self._cuda_started():
