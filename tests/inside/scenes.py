@@ -59,6 +59,18 @@ class Fails(Numbers):
         return super().__getitem__(index)
 
 
+class Straggles(Numbers):
+    """Costs next to nothing, but every tenth batch of one stands still for 20 ms."""
+
+    def __init__(self, count: int = 200) -> None:
+        super().__init__(count, sleep_s=0.0)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if index % 10 == 0:
+            time.sleep(0.02)
+        return super().__getitem__(index)
+
+
 def stack(samples: list[torch.Tensor]) -> torch.Tensor:
     """A collate function of the user's."""
     time.sleep(0.001)

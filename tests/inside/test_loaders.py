@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from torch.utils.data import DataLoader
 
+from edgetrain.analysis.attribution import attribute
+from edgetrain.analysis.breakdown import break_down
 from tests.inside import records, scenes
 
 LOADERS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -90,6 +92,22 @@ def test_what_the_run_was_trained_with_is_on_record(tmp_path: Path) -> None:
     assert facts["main_thread_cost"]["minibatches"] == 12
     assert 0 < facts["main_thread_cost"]["per_minibatch_us"] < 5_000
     assert facts["written_bytes"] > 0
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_long_fetch_among_short_ones_is_known_to_have_stood_still(workers: int, tmp_path: Path) -> None:
+    """Short fetches are looked at one in eight; the long one in ten must not fall between the looks."""
+    scenes.train(tmp_path, DataLoader(scenes.Straggles(), batch_size=1, num_workers=workers), epochs=1)
+    minibatches, made = records.joined(tmp_path)
+    wall = made["fetched_us"] - made["began_us"]
+    long = wall > 15_000
+    assert long.sum() >= 20
+    assert np.count_nonzero(made["cpu_us"] >= 0) < 150  # the others are not all looked at
+    assert np.all(made["cpu_us"][long] >= 0)
+    assert np.median(made["cpu_us"][long]) < 5_000
+    parts = break_down(minibatches)
+    by = attribute(minibatches, made, parts.rows, parts.stall_s)
+    assert by.blocked_s.sum() == pytest.approx((wall - made["cpu_us"])[long].sum() / 1e6, rel=0.25)
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -143,9 +143,10 @@ def _fetch(made: Callable[[str], Floats], wall: Floats) -> Floats:
     split[:, BLOCKED] = rest - helped - helpers_waited + kernel
     split[:, PREPROCESS] = cpu - kernel + helped
     split[:, CONTENTION] = queued + stolen + helpers_waited
-    # Short fetches are looked at one in eight: the others are made of the same, on average.
+    # Short fetches are looked at one in eight: the others are made of the same as those like them, on average.
     if looked_at.any() and not looked_at.all():
-        seen = split[looked_at].sum(axis=0)
+        alike = looked_at & (wall <= wall[~looked_at].max())
+        seen = split[alike if alike.any() else looked_at].sum(axis=0)
         split[~looked_at] = wall[~looked_at, None] * seen / max(seen.sum(), 1e-9)
     return split
 

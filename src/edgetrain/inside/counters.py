@@ -15,11 +15,12 @@ from typing import Any
 
 RUSAGE_THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 BLOCK_BYTES = 512  # the kernel's ru_inblock is its read_bytes in these, and six times cheaper to read
-# A fetch shorter than this makes no stall worth explaining: of such fetches one in eight is looked at, so that a small
-# network is not slowed down by being watched; the others have their instants alone.
-SHORT_US = 500
+# A fetch shorter than this makes little stall worth explaining: of such fetches one in eight is looked at, so that a
+# small network is not slowed down by being watched; the others have their instants alone.
+SHORT_US = 1000
 SKIP = 7
 UNSEEN = (None,) * 10
+CPU_ALONE = (None,) * 9
 HELPERS_WORTH_US = 200  # less CPU time of other threads than this within one fetch is not worth listing them for
 
 
@@ -74,6 +75,7 @@ class ThreadCounters:
         self._last_queued_ns = queued_ns(self._schedstat)
         self._at_begin = (0, 0, 0, 0, 0, 0.0)
         self._light = False  # this fetch is timed only
+        self._light_from_ns = 0  # the thread's CPU clock when it began
         self._skip = 0  # fetches to time only
 
     def exclude(self, thread: Any) -> None:
@@ -90,6 +92,7 @@ class ThreadCounters:
         self._light = self._skip > 0
         if self._light:
             self._skip -= 1
+            self._light_from_ns = time.thread_time_ns()
             return time.monotonic_ns() // 1000, None
         if self._listing:
             self._look_at_helpers()
@@ -111,9 +114,11 @@ class ThreadCounters:
         fetched = time.monotonic_ns() // 1000
         short = fetched - began_us < SHORT_US
         if self._light:
-            if not short:
-                self._skip = 0
-            return (fetched,) + UNSEEN
+            if short:
+                return (fetched,) + UNSEEN
+            # The long one among short ones is the one that makes a stall: whether it computed or stood still is known.
+            self._skip = 0
+            return (fetched, (time.thread_time_ns() - self._light_from_ns) // 1000) + CPU_ALONE
         self._skip = SKIP if short else 0
         queued = self._last_queued_ns = queued_ns(self._schedstat)
         thread, process = time.thread_time_ns(), time.process_time_ns()

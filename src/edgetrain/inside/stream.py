@@ -54,7 +54,8 @@ MINIBATCHES = (
     ("cpu_us", "plain"),  # CPU time of the loop's thread between them; both None: waits are too short to look
 )
 
-# Of fetches shorter than half a millisecond one in eight is looked at: the others have instants, and None for the rest.
+# Of fetches shorter than a millisecond one in eight is looked at: the others have instants, and None for the rest. One
+# that turns out longer than that has its CPU time too.
 # Bytes are never lost: they are counted with the next fetch that is looked at.
 WORKERS = (
     ("loader", "plain"),
