@@ -1,14 +1,15 @@
 """What does recording cost? Paired and interleaved: bare, recorded, and (on a GPU) under torch.profiler.
 
-    python benchmarks/overhead.py --gpu --seconds 90 --markdown docs/results/overhead.md   # MobileNetV3, ResNet-18
+    python benchmarks/overhead.py --turns --seconds 120                         # MobileNetV3 and ResNet-18 on a GPU
+    python benchmarks/overhead.py --turns --device cpu --network resnet18_cifar_gn --minibatches 2
     python benchmarks/overhead.py --small                                       # main-thread time a minibatch
     python benchmarks/overhead.py --cpu                                         # our CPU seconds, no GPU
     python benchmarks/overhead.py --quick                                       # all that runs here, briefly
 
-In each repeat the variants run one after the other in shuffled order and are compared within the repeat; the interval
-is Student's t over the logarithms of the repeats' ratios. On a GPU the slowest tenth of a slice's minibatches is left
-out, in every variant alike: on a shared machine single steps now and then take ten times as long, and three of those
-hide a whole percent. The ratio of plain means stands beside it.
+In each repeat the variants take turns of a few minibatches in shuffled order and are compared within the repeat; the
+interval is Student's t over the logarithms of the repeats' ratios. The slowest tenth of a repeat's minibatches is left
+out, in both variants alike: on a shared machine single steps now and then take ten times as long, and three of those
+hide a whole percent. The ratio of plain means stands beside it, and that of two loaders that nobody looks at.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -43,7 +44,8 @@ from edgetrain.workload import networks
 
 # Student's quantile by degrees of freedom.
 T90 = {2: 2.92, 3: 2.35, 4: 2.13, 5: 2.02, 9: 1.83, 14: 1.76, 19: 1.73, 24: 1.71, 29: 1.70, 59: 1.67, 99: 1.66}
-PROFILED = 4  # repeats that also run under torch.profiler
+PROFILED = 3  # turns of 20 steps under torch.profiler
+PAIRS = 8  # of turns in a repeat
 MOST_RATIO, MOST_US, MOST_CPU_SHARE = 1.01, 25.0, 0.01  # what is promised
 
 
@@ -115,7 +117,7 @@ def check(folder: Path) -> None:
         assert all(anchor["pm_us"] < 1000 for anchor in facts["anchors"]) and facts["anchors"]
 
 
-# ---- on a GPU --------------------------------------------------------------------------------------------------------
+# ---- in turns --------------------------------------------------------------------------------------------------------
 
 
 def keep_to(cores: list[int], worker: int) -> None:
@@ -123,129 +125,164 @@ def keep_to(cores: list[int], worker: int) -> None:
     os.sched_setaffinity(0, cores)
 
 
-class Slices:
-    """One network on the GPU that trains in short slices: bare, with the stopwatch, with the sampler too, profiled.
+class Turns:
+    """One network that takes turns of a few steps: with a loader that nobody looks at, and with one that is recorded.
 
-    Both loaders live as long as the comparison, and neither is the bottleneck: workers that start anew for each slice
-    make every page of this process shared again, and its faults would hide what is looked for. The sampler is stopped
-    (SIGSTOP) while it is not wanted. The thread that keeps the record wakes ten times as often as in a real run, so
-    that what a slice causes is paid in that slice. With eight cores or more the training process keeps to four of its
-    own and the workers to the others: slices then differ by 2 % among themselves instead of 6. The sampler goes where
-    the kernel puts it.
+    The machine's own ups and downs last longer than a turn, so both variants get the same share of them. Both loaders
+    live as long as the comparison, and neither is the bottleneck. The sampler is stopped (SIGSTOP) while it is not
+    wanted; when it goes on it is late and reads at once, so it reads at least as often as in a real run. What the
+    thread that keeps the record does once a second is done here by the loop itself, and its CPU time counted in full,
+    as if the loop had had to wait for all of it. With eight cores or more the training process keeps to four of its own and the workers
+    to the others. The sampler goes where the kernel puts it.
     """
 
-    def __init__(self, name: str, steps: int, sampler: bool) -> None:
+    def __init__(self, name: str, device: str, sampler: bool) -> None:
         self._cores = sorted(os.sched_getaffinity(0))
         if len(self._cores) >= 8:
             for thread in os.listdir("/proc/self/task"):
                 os.sched_setaffinity(int(thread), self._cores[:4])
-        self.network = networks.build(name).cuda()
+        self.network = networks.build(name).to(device)
         self.optimizer = torch.optim.SGD(self.network.parameters(), lr=0.01, momentum=0.9)
-        self.steps = steps
+        self._cuda = device == "cuda"
         dataset = Ready(16 * 1_000_000, (torch.randn(networks.input_shape(name)), 1))
-        self.bare = self._endless(dataset)  # before the session: nobody looks at it
-        session.KEEP_S = 0.1
+        # Before the session: nobody looks at these two. The second is there to be compared with the first.
+        self.bare, self.other = self._endless(dataset), self._endless(dataset)
+        session.KEEP_S = 3600.0
         self._stack = ExitStack()
         self.beside, self.marks = self._stack.enter_context(recording(sampler, self._cores))
         self.watched = self._endless(dataset)
-        for iterator, marks in ((self.bare, None), (self.watched, self.marks)):
-            self._train(iterator, marks, None, 20)
+        for variant in ("bare", "null", "recorded"):
+            self.take(variant, 10)
 
-    def close(self) -> None:
-        """End the recording, after a look at it."""
+    def close(self) -> float | None:
+        """End the recording, after a look at it; return what it says it cost the loop, µs a minibatch."""
         self._sampler(signal.SIGCONT)
-        del self.bare, self.watched
+        del self.bare, self.other, self.watched
         os.sched_setaffinity(0, self._cores)
+        marks = self.marks
         self._stack.close()
+        return marks.cost_ns / 1e3 / marks.costed if marks.costed else None
 
-    def take(self, variant: str) -> tuple[float, float]:
-        """Train one slice; return seconds a minibatch: without the slowest tenth, and the plain mean."""
-        self._sampler(signal.SIGCONT if variant == "recorded" else signal.SIGSTOP)
-        if variant == "profiled":
-            activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-            with torch.profiler.profile(activities=activities) as profiler:
-                return self._train(self.bare, None, profiler.step, self.steps)
-        if variant == "bare":
-            return self._train(self.bare, None, None, self.steps)
-        return self._train(self.watched, self.marks, None, self.steps)
+    def take(self, variant: str, steps: int) -> list[float]:
+        """Train a turn; return the seconds of its steps, the last one until the accelerator has finished too."""
+        batches = {"recorded": self.watched, "null": self.other}.get(variant, self.bare)
+        marks = self.marks if variant == "recorded" else None
+        self._sampler(signal.SIGCONT if marks is not None else signal.SIGSTOP)
+        self._finish()
+        ends = [time.perf_counter()]
+        for _ in range(steps):
+            images, labels = next(batches)
+            self._step(images, labels, marks)
+            ends.append(time.perf_counter())
+        self._finish()
+        ends[-1] = time.perf_counter()
+        return [after - before for before, after in itertools.pairwise(ends)]
+
+    def keep(self) -> float:
+        """Do what the thread that keeps the record does; return its CPU seconds: waiting for the disk stops nobody."""
+        start = time.thread_time()
+        self.marks.keep()
+        return time.thread_time() - start
+
+    def profiled(self, steps: int) -> list[float]:
+        """Train a turn under torch.profiler."""
+        activities = [torch.profiler.ProfilerActivity.CPU]
+        activities += [torch.profiler.ProfilerActivity.CUDA] if self._cuda else []
+        with torch.profiler.profile(activities=activities):
+            return self.take("bare", steps)
+
+    def _step(self, images: Any, labels: Any, marks: Any) -> None:
+        if marks is not None:
+            marks.copying()
+        if self._cuda:
+            images, labels = images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
+        if marks is not None:
+            marks.copied()
+        self.optimizer.zero_grad(set_to_none=True)
+        torch.nn.functional.cross_entropy(self.network(images), labels).backward()
+        self.optimizer.step()
+        if marks is not None:
+            marks.launched()
+
+    def _finish(self) -> None:
+        if self._cuda:
+            torch.cuda.synchronize()
 
     def _endless(self, dataset: Dataset[Any]) -> Iterator[Any]:
         cores = self._cores[4:] if len(self._cores) >= 8 else self._cores
         pin = functools.partial(keep_to, cores)
-        return iter(DataLoader(dataset, batch_size=16, num_workers=4, pin_memory=True, worker_init_fn=pin))
+        workers = min(4, len(cores))
+        return iter(DataLoader(dataset, batch_size=16, num_workers=workers, pin_memory=self._cuda, worker_init_fn=pin))
 
     def _sampler(self, number: signal.Signals) -> None:
         if self.beside is not None:
             self.beside.send_signal(number)
-        time.sleep(0.15)  # the keeper and the prefetch of either loader come to rest
-
-    def _train(self, batches: Iterator[Any], marks: Any, each: Callable[[], None] | None, steps: int) -> Any:
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        ends: list[float] = []
-        for _ in range(steps):
-            images, labels = next(batches)
-            if marks is not None:
-                marks.copying()
-            images, labels = images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
-            if marks is not None:
-                marks.copied()
-            self.optimizer.zero_grad(set_to_none=True)
-            torch.nn.functional.cross_entropy(self.network(images), labels).backward()
-            self.optimizer.step()
-            if marks is not None:
-                marks.launched()
-            if each is not None:
-                each()
-            ends.append(time.perf_counter())
-        torch.cuda.synchronize()
-        mean = (time.perf_counter() - start) / steps
-        took = sorted(after - before for before, after in zip([start, *ends], ends, strict=False))
-        usual = took[: len(took) - len(took) // 10]
-        return statistics.fmean(usual), mean
 
 
-def on_gpu(repeats: int, seconds: float, minibatches: int, sampler: bool, say: Callable[[str], None]) -> bool:
-    """Compare the variants for both networks: so many repeats, and as many more as there are seconds for."""
+def in_turns(options: argparse.Namespace, say: Callable[[str], None]) -> bool:
+    """Compare bare and recorded for each network: so many repeats, and as many more as there are seconds for."""
     kept = True
-    say(f"\n## On {torch.cuda.get_device_name()}, batch 16, async, slices of {minibatches} minibatches\n")
+    where = torch.cuda.get_device_name() if options.device == "cuda" else "the CPU"
+    say(f"\n## On {where}, batch 16, async, {PAIRS} pairs of turns of {options.minibatches} minibatches a repeat\n")
     heads = ("network", "repeats", "bare ms", "recorded ms", "ratio (90 % interval)", "kept, ≤ 1.01", "plain means")
-    say(f"| {' | '.join((*heads, 'without the sampler', 'spread of a pair', 'torch.profiler ms', 'its ratio'))} |")
-    say("|---|---|---|---|---|---|---|---|---|---|---|")
-    for name in ("mobilenet_v3", "resnet18"):
-        slices = Slices(name, minibatches, sampler)
-        times: dict[str, list[float]] = {"bare": [], "recorded": [], "stopwatch": [], "profiled": []}
-        means: dict[str, list[float]] = {name: [] for name in times}
-        until = time.monotonic() + seconds
+    heads += ("two bare loaders", "spread of a repeat", "loop's own µs", "torch.profiler ms", "its ratio")
+    say(f"| {' | '.join(heads)} |")
+    say("|---" * len(heads) + "|")
+    for name in options.network:
+        turns = Turns(name, options.device, not options.no_sampler)
+        compared: dict[str, list[Repeat]] = {"null": [], "recorded": []}
+        until = time.monotonic() + options.seconds
         for repeat in itertools.count():
-            if repeat >= repeats and time.monotonic() > until:
+            if repeat >= options.repeats and time.monotonic() > until:
                 break
-            order = ["bare", "recorded", *(["stopwatch"] if repeat % 3 == 0 else [])]
-            order += ["profiled"] if repeat < PROFILED else []
-            random.shuffle(order)
-            for variant in order:
-                usual, mean = slices.take(variant)
-                times[variant].append(usual)
-                means[variant].append(mean)
-        kept &= _say_ratios(name, times, means, say)
-        slices.close()
+            compared["recorded"].append(_repeat(turns, "recorded", options.minibatches))
+            if repeat % 2 == 0:
+                compared["null"].append(_repeat(turns, "null", options.minibatches))
+        profiled = [step for _ in range(PROFILED) for step in turns.profiled(20)]
+        kept &= _say_ratios(name, compared, profiled, turns.close(), say)
     return kept
 
 
+class Repeat(NamedTuple):
+    """Seconds a minibatch in one repeat, bare and beside it: without the slowest tenth, and plain means."""
+
+    bare: float
+    beside: float
+    plain_bare: float
+    plain_beside: float
+
+
+def _repeat(turns: Turns, variant: str, steps: int) -> Repeat:
+    times: dict[str, list[float]] = {"bare": [], variant: []}
+    for _ in range(PAIRS):
+        for which in random.sample(("bare", variant), 2):
+            times[which] += turns.take(which, steps)
+    more = turns.keep() / len(times[variant]) if variant == "recorded" else 0.0
+    bare, beside = (sorted(times[which]) for which in ("bare", variant))
+    usual = [statistics.fmean(took[: len(took) - len(took) // 10]) for took in (bare, beside)]
+    return Repeat(usual[0], usual[1] + more, statistics.fmean(bare), statistics.fmean(beside) + more)
+
+
 def _say_ratios(
-    name: str, times: dict[str, list[float]], means: dict[str, list[float]], say: Callable[[str], None]
+    name: str,
+    compared: dict[str, list[Repeat]],
+    profiled: list[float],
+    own_us: float | None,
+    say: Callable[[str], None],
 ) -> bool:
-    ratios = [recorded / bare for recorded, bare in zip(times["recorded"], times["bare"], strict=True)]
+    repeats = compared["recorded"]
+    ratios = [repeat.beside / repeat.bare for repeat in repeats]
     mean, low, high = ratio_interval(ratios)
-    plain = ratio_interval([after / before for after, before in zip(means["recorded"], means["bare"], strict=True)])
-    bares = times["bare"][::3]  # the repeats that had a slice without the sampler
-    alone = ratio_interval([after / before for after, before in zip(times["stopwatch"], bares, strict=True)])
-    profiled, bare = statistics.median(times["profiled"]), statistics.median(times["bare"])
+    plain = ratio_interval([repeat.plain_beside / repeat.plain_bare for repeat in repeats])
+    null = ratio_interval([repeat.beside / repeat.bare for repeat in compared["null"]])
+    bare = statistics.median(repeat.bare for repeat in repeats)
+    recorded = statistics.median(repeat.beside for repeat in repeats)
+    under = statistics.fmean(sorted(profiled)[: len(profiled) - len(profiled) // 10])
     say(
-        f"| {name} | {len(ratios)} | {1e3 * bare:.2f} | {1e3 * statistics.median(times['recorded']):.2f} | "
-        f"{mean:.4f} ({low:.4f}–{high:.4f}) | {'yes' if high <= MOST_RATIO else '**no**'} | "
-        f"{plain[0]:.4f} ({plain[1]:.4f}–{plain[2]:.4f}) | {alone[0]:.4f} ({alone[1]:.4f}–{alone[2]:.4f}) | "
-        f"± {100 * statistics.stdev(ratios):.1f} % | {1e3 * profiled:.2f} | {profiled / bare:.2f} |"
+        f"| {name} | {len(ratios)} | {1e3 * bare:.2f} | {1e3 * recorded:.2f} | {mean:.4f} ({low:.4f}–{high:.4f}) | "
+        f"{'yes' if high <= MOST_RATIO else '**no**'} | {plain[0]:.4f} ({plain[1]:.4f}–{plain[2]:.4f}) | "
+        f"{null[0]:.4f} ({null[1]:.4f}–{null[2]:.4f}) | ± {100 * statistics.stdev(ratios):.1f} % | "
+        f"{'–' if own_us is None else format(own_us, '.0f')} | {1e3 * under:.2f} | {under / bare:.2f} |"
     )
     return high <= MOST_RATIO
 
@@ -369,21 +406,24 @@ def _share_of_run(command: str, stopwatch_us: float, say: Callable[[str], None])
 def main() -> int:
     """Run what was asked for and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--turns", action="store_true", help="seconds a minibatch, bare and recorded in turns")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="of --turns")
+    parser.add_argument("--network", action="append", help="of --turns; default: mobilenet_v3 and resnet18")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--quick", action="store_true", help="few repeats of everything that runs here")
     parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=0.0, help="on a GPU: go on for so long with each network")
-    parser.add_argument("--minibatches", type=int, default=20, help="in a slice, on a GPU")
+    parser.add_argument("--seconds", type=float, default=0.0, help="--turns: go on for so long with each network")
+    parser.add_argument("--minibatches", type=int, default=5, help="in a turn")
     parser.add_argument("--no-sampler", action="store_true", help="the stopwatch alone, without telemetry beside it")
     parser.add_argument("--markdown", type=Path)
     arguments = parser.parse_args()
     gpu = torch.cuda.is_available()
-    everything = not (arguments.gpu or arguments.small or arguments.cpu)
-    if arguments.gpu and not gpu:
-        parser.error("no CUDA device is visible")
-    repeats = 3 if arguments.quick else max(15, arguments.repeats)
+    everything = not (arguments.turns or arguments.small or arguments.cpu)
+    if arguments.turns and arguments.device == "cuda" and not gpu:
+        parser.error("no CUDA device is visible; --device cpu compares on the CPU")
+    repeats = arguments.repeats = 3 if arguments.quick else max(15, arguments.repeats)
+    arguments.network = arguments.network or ["mobilenet_v3", "resnet18"]
     lines: list[str] = []
 
     def say(line: str) -> None:
@@ -398,9 +438,8 @@ def main() -> int:
     say(f"`{' '.join(['python', *sys.argv])}` on {os.cpu_count()} cores, Linux {platform.release()}, "
         f"Python {platform.python_version()}, torch {torch.__version__}.")  # fmt: skip
     kept = []
-    if arguments.gpu or (everything and gpu):
-        slice_ = 10 if arguments.quick else arguments.minibatches
-        kept.append(on_gpu(repeats, arguments.seconds, slice_, not arguments.no_sampler, say))
+    if arguments.turns or (everything and gpu):
+        kept.append(in_turns(arguments, say))
     if arguments.small or everything:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)

@@ -102,7 +102,7 @@ def scenarios(files: Path, quick: bool) -> list[Scenario]:
     sleep, pipe, python, native = (
         functools.partial(lose, c) for c in (inject.sleep, inject.pipe, inject.spin, inject.hash_)
     )
-    usual = native(2)
+    usual, little = native(2), native(0.02)
     mix = functools.partial
     straggler = mix(every, 10, inject_sleep_100, usual)
     alone = {"batch_size": 1, "collate_fn": first_of}
@@ -167,6 +167,11 @@ def scenarios(files: Path, quick: bool) -> list[Scenario]:
         Scenario("fresh: pure Python + 1 hog, one core", _map(python(3)), MIXED, (1, 2), 24, hogs=1, held_out=True),
         Scenario("fresh: 32 MiB array, pickled, prefetch 1", lambda n: inject.Huge(n, 32, False), PURE, (1, 2), 16,
                  truth={"handover": 1.0}, held_out=True, loader={**alone, "prefetch_factor": 1}),
+        # ---- fresh: written when short fetches came to be looked at less often
+        Scenario("fresh: 60 ms sleep every 10th over next to nothing", _map(mix(every, 10, inject_sleep_60, little)),
+                 HARD, (0, 1, 2), 60, 0.003, without=_map(little), held_out=True),
+        Scenario("fresh: 50 ms Python every 10th over next to nothing", _map(mix(every, 10, inject_spin_50, little)),
+                 HARD, (0, 1, 2), 60, 0.003, without=_map(little), vanishes="preprocess", held_out=True),
     ]  # fmt: skip
     paths = inject.write_files(files, 400 if quick else 1000, 100_000)
     read = lambda n: inject.Files(paths)  # noqa: E731

@@ -316,13 +316,17 @@ class Session(Marks):
 
     def _keep(self) -> None:
         while not self._stop.wait(KEEP_S):
-            if self._cuda is not None:
-                with self.guard("events on the accelerator could not be read"):
-                    self._cuda.settle()
-            for writer in self._streams():
-                writer.flush()
-            if self._dirty:
-                self._write_facts()
+            self.keep()
+
+    def keep(self) -> None:
+        """Read finished events and write what waits."""
+        if self._cuda is not None:
+            with self.guard("events on the accelerator could not be read"):
+                self._cuda.settle()
+        for writer in self._streams():
+            writer.flush()
+        if self._dirty:
+            self._write_facts()
 
     def _write_facts(self) -> None:
         self._dirty = False
