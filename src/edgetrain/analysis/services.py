@@ -121,6 +121,12 @@ def _seen(values: NDArray[np.int64]) -> Floats:
     return np.where(values >= 0, values, np.nan).astype(float)
 
 
+def _filled(values: Floats) -> Floats:
+    """Give what was not looked at the mean of what was; zeros where nothing was."""
+    seen = ~np.isnan(values)
+    return np.where(seen, values, values[seen].mean() if seen.any() else 0.0)
+
+
 def _fetch(made: Callable[[str], Floats], wall: Floats) -> Floats:
     """Split the wall time of each fetch by cause."""
     split = np.zeros((len(wall), CAUSES))
@@ -211,7 +217,7 @@ def _ship(made: Callable[[str], Floats], wall: Floats, held: Floats) -> tuple[Fl
     """Split the time from fetched to on its way: the sender's own CPU and run-queue wait; and waiting for the lock."""
     split = np.zeros((len(wall), CAUSES))
     cpu = np.minimum(np.nan_to_num(made("feeder_cpu_us")), wall)
-    queued = np.minimum(np.nan_to_num(made("feeder_queued_us")), wall - cpu)
+    queued = np.minimum(_filled(made("feeder_queued_us")), wall - cpu)
     split[:, CONTENTION] = queued
     split[:, HANDOVER] = wall - queued
     return _take_lock(split, wall - cpu - queued, held)
