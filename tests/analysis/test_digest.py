@@ -93,6 +93,20 @@ def test_the_tools_own_cost_is_reported(document):
     assert cost is not None and math.isfinite(cost) and 0 < cost < 5
 
 
+def test_the_tools_own_cost_adds_up_over_loop_workers_writers_and_sampler(record):
+    run = record()
+    folder = record.store / "runs" / run
+    minibatches = len(Store(record.store).open(run).minibatches["batch"])
+    for batches in (30, 10):
+        append_event(
+            str(folder / "events-inside.jsonl"), "cost", "w", batches=batches, per_batch_us=40.0, writer_cpu_s=0.25
+        )
+    cost = digest(Store(record.store).open(run)).document()["overhead"]
+    assert cost["worker_us_per_minibatch"] == pytest.approx(40.0)
+    assert cost["writing_cpu_s"] == pytest.approx(0.5)
+    assert cost["cpu_s"] == pytest.approx((12.0 * minibatches + 40.0 * 40) / 1e6 + 0.5 + 0.01)
+
+
 def test_a_doubt_is_told_once_by_its_name_and_counted_in_words(record):
     run = record()
     events = str(record.store / "runs" / run / "events-sampler.jsonl")

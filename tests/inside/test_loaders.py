@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,9 @@ def test_what_the_run_was_trained_with_is_on_record(tmp_path: Path) -> None:
     assert all(epoch["began_us"] < epoch["ended_us"] for epoch in facts["epochs"])
     assert facts["main_thread_cost"]["minibatches"] == 12
     assert 0 < facts["main_thread_cost"]["per_minibatch_us"] < 5_000
+    costs = [json.loads(line) for line in (tmp_path / "events-inside.jsonl").read_text().splitlines()]
+    assert [(event["kind"], event["batches"]) for event in costs] == [("cost", 6), ("cost", 6)]  # a worker an epoch
+    assert all(0 < event["per_batch_us"] < 5_000 for event in costs)
     assert facts["written_bytes"] > 0
 
 

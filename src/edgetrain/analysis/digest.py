@@ -263,8 +263,17 @@ def _overhead(run: Run) -> dict[str, Any]:
     """Return what the tool itself cost, as it measured it."""
     inside, sampler = run.manifest.get("inside") or {}, run.manifest.get("sampler") or {}
     cost = inside.get("main_thread_cost") or {}
+    workers = [event for event in run.events if event.get("kind") == "cost" and event.get("batches")]
+    batches = sum(event["batches"] for event in workers)
+    worker_us = sum(event["batches"] * event["per_batch_us"] for event in workers) / batches if batches else None
+    writers_s = sum(event.get("writer_cpu_s") or 0.0 for event in workers)
+    loop_us, keeper_s = cost.get("per_minibatch_us"), inside.get("keeper_cpu_s") or 0.0
+    stopwatch_s = ((loop_us or 0.0) * (cost.get("minibatches") or 0) + (worker_us or 0.0) * batches) * S_PER_US
     return {
-        "main_thread_us_per_minibatch": cost.get("per_minibatch_us"),
+        "cpu_s": stopwatch_s + writers_s + keeper_s + (sampler.get("cpu_s") or 0.0) if inside or sampler else None,
+        "main_thread_us_per_minibatch": loop_us,
+        "worker_us_per_minibatch": worker_us,
+        "writing_cpu_s": writers_s + keeper_s if inside else None,
         "sampler_cpu_s": sampler.get("cpu_s"),
         "sampler_wall_s": sampler.get("wall_s"),
         "sampler_cpu_share": sampler.get("cpu_share"),  # of one core, once it runs
@@ -276,8 +285,8 @@ def _overhead(run: Run) -> dict[str, Any]:
 def _overhead_pct(run: Run, minibatches: int, total_s: float) -> float | None:
     """Return the tool's overhead in percent of the run: the loop's time we took, plus our share of the machine's cores.
 
-    The sampler runs beside training, so its CPU time counts against all cores; the stopwatch runs in the loop and
-    counts in full.
+    What runs beside the loop (the sampler, the watching in loader workers, the writing) counts against all cores; the
+    stopwatch in the loop counts in full.
     """
     cost = _overhead(run)
     cores = (run.manifest.get("device") or {}).get("cores") or 1
@@ -285,11 +294,18 @@ def _overhead_pct(run: Run, minibatches: int, total_s: float) -> float | None:
         share
         for share in (
             _ratio(cost["main_thread_us_per_minibatch"], minibatches * S_PER_US, total_s),
-            _ratio(cost["sampler_cpu_s"], 1.0 / cores, cost["sampler_wall_s"] or total_s),
+            _ratio(_beside_s(cost, minibatches), 1.0 / cores, cost["sampler_wall_s"] or total_s),
         )
         if share is not None
     ]
     return 100.0 * sum(shares) if shares else None
+
+
+def _beside_s(cost: Mapping[str, Any], minibatches: int) -> float | None:
+    """Return the CPU seconds of ours that were not the loop's."""
+    if cost["cpu_s"] is None:
+        return None
+    return max(0.0, float(cost["cpu_s"]) - (cost["main_thread_us_per_minibatch"] or 0.0) * minibatches * S_PER_US)
 
 
 def _ratio(value: float | None, scale: float, total: float) -> float | None:

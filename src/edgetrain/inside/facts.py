@@ -84,6 +84,7 @@ def collect(session: Any, torch: Any, cuda: Any) -> dict[str, Any]:
             "per_minibatch_us": session.cost_ns / 1e3 / session.costed if session.costed else None,
             "minibatches": minibatches,
         },
+        "keeper_cpu_s": session.keeper_cpu_ns / 1e9,
         "written_bytes": session.written_bytes(),
         "problems": list(session.problems),
     }

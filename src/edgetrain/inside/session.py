@@ -86,6 +86,7 @@ class Session(Marks):
         self.pid = os.getpid()
         self.ended = False
         self.minibatches = 0
+        self.keeper_cpu_ns = 0  # of the thread that keeps the record
         self.problems: list[str] = []
         self.facts: dict[str, Any] = {}
         self.finds_steps = steps
@@ -317,6 +318,7 @@ class Session(Marks):
     def _keep(self) -> None:
         while not self._stop.wait(KEEP_S):
             self.keep()
+            self.keeper_cpu_ns = time.thread_time_ns()
 
     def keep(self) -> None:
         """Read finished events and write what waits."""

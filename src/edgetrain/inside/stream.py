@@ -176,6 +176,7 @@ class StreamWriter:
         self.path = path
         self.columns = tuple((str(name), str(encoding)) for name, encoding in columns)
         self.written_bytes = 0
+        self.cpu_ns = 0  # of the thread that `start` started
         self.failed: Optional[str] = None  # the first error met while writing; the stream goes quiet after it
         self._rows: List[Tuple[Any, ...]] = []
         self._lock = threading.Lock()
@@ -237,6 +238,7 @@ class StreamWriter:
     def _run(self) -> None:
         while not self._stop.wait(FLUSH_S):
             self.flush()
+            self.cpu_ns = time.thread_time_ns()
 
     def close(self) -> None:
         """Flush, sync and close; safe to call twice."""

@@ -16,6 +16,7 @@ from typing import Any
 from . import counters, stream
 
 INDEX_QUEUE, DATA_QUEUE, WORKER = 2, 3, 10  # positions in torch's argument list, 1.13 to 2.15
+COSTED = 16  # one batch in so many tells what we cost
 
 
 class WorkerLoop:
@@ -72,6 +73,10 @@ class _Stopwatch:
         self._feeder_fd: int | None = None
         self._feeder_known = False
         self._feeder_cpu_ns = self._feeder_queued_ns = 0
+        self._batches = self._sent = 0
+        self._costing = False  # this batch tells what we cost
+        self._cost_ns = self._feeder_cost_ns = 0  # CPU time of our own code, in the fetching thread and in the feeder
+        self._run = loop.run
         self._sends = 0  # since the feeder's run-queue wait was looked at
         name = "workers-%d-%d-%d.ets" % (loop.loader, worker, os.getpid())
         meta = {"pid": os.getpid(), "main_pid": loop.main_pid, "loader": loop.loader, "worker": worker}
@@ -92,13 +97,19 @@ class _Stopwatch:
         message = self._get(*args, **kwargs)
         if type(message) is tuple:
             self._collated_ns = 0
+            self._batches += 1
+            self._costing = self._batches % COSTED == 2
+            entered = time.thread_time_ns() if self._costing else 0
             began, waking = self._counters.begin()
             self._fetching = (message[0], began, waking)
+            if entered:
+                self._cost_ns += time.thread_time_ns() - entered
         elif message is not None:
             self._generation += 1  # a persistent worker starts the next pass
         return message
 
     def _timed_put(self, message: Any, *args: Any, **kwargs: Any) -> None:
+        entered = time.thread_time_ns() if self._costing else 0
         if self._fetching is not None and message[0] == self._fetching[0]:
             batch, began, waking = self._fetching
             self._fetching = None
@@ -111,6 +122,8 @@ class _Stopwatch:
                 self._sending.append(None)
         else:
             self._sending.append(None)
+        if entered:
+            self._cost_ns += time.thread_time_ns() - entered
         self._put(message, *args, **kwargs)
         if self._sees_sending and not self._feeder_known:
             thread = getattr(self._queue, "_thread", None)
@@ -129,6 +142,9 @@ class _Stopwatch:
             shipped = time.monotonic_ns() // 1000
             self._finish(pickled, shipped, (cpu - self._feeder_cpu_ns) // 1000, queued_us)
             self._feeder_cpu_ns = cpu
+            self._sent += 1
+            if self._sent % COSTED == 2:
+                self._feeder_cost_ns += time.thread_time_ns() - cpu
 
     def _feeder_queued_us(self) -> int | None:
         """Return the feeder's run-queue wait a batch since the last look; None where the fetch was not looked at.
@@ -184,6 +200,19 @@ class _Stopwatch:
         while self._sending:  # put, but the feeder was told not to wait
             self._finish(None, None, None, None)
         self._writer.close()
+        if self._batches >= 2:
+            costed = (self._batches + COSTED - 2) // COSTED
+            fed = (self._sent + COSTED - 2) // COSTED
+            each_us = (self._cost_ns / costed + (self._feeder_cost_ns / fed if fed else 0)) / 1e3
+            stream.append_event(
+                os.path.join(self._run, "events-inside.jsonl"),
+                "cost",
+                "watching a loader worker took %.0f us of CPU a batch" % each_us,
+                pid=os.getpid(),
+                batches=self._batches,
+                per_batch_us=each_us,
+                writer_cpu_s=self._writer.cpu_ns / 1e9,
+            )
 
 
 def time_collate(fetcher: Any, took: Any) -> None:

@@ -70,7 +70,7 @@ def _events(digest: Digest, rows: Any) -> Iterator[dict[str, Any]]:
         yield from _counters(digest.run.samples.get(stream), stream, endings)
     for event in digest.run.events:
         at = event.get("at_us")
-        if at is not None:
+        if at is not None and event.get("kind") != "cost":
             label = {"text": str(event.get("text"))}
             yield {"ph": "i", "s": "g", "pid": 1, "tid": 1, "name": str(event.get("kind")), "ts": at, "args": label}
 
