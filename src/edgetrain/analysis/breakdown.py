@@ -58,13 +58,15 @@ class Parts:
         """The row of each minibatch in the record."""
         return np.arange(len(self)) if self.picked is None else self.picked
 
-    def take(self, rows: NDArray[np.bool_] | slice) -> Parts:
+    def take(self, rows: slice) -> Parts:
         """Return some of the minibatches."""
         some: dict[str, Any] = {
             item.name: value[rows] if isinstance(value := getattr(self, item.name), np.ndarray) else value
             for item in fields(self)
         }
-        return Parts(**some | {"picked": self.rows[rows]})
+        if self.picked is None:
+            some["picked"] = np.arange(*rows.indices(len(self)))
+        return Parts(**some)
 
     @property
     def e2e_s(self) -> Floats:
