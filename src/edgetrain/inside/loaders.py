@@ -217,10 +217,12 @@ def count(data: Any) -> int | None:
         kind = type(data)
         if kind is list or kind is tuple:
             data = data[0]
-        elif not hasattr(data, "shape") and hasattr(data, "values"):
+        shape = getattr(data, "shape", None)  # asked for once: each time makes an object
+        if shape is None and kind is not list and kind is not tuple and hasattr(data, "values"):
             data = next(iter(data.values()))
-        if hasattr(data, "shape"):
-            return int(data.shape[0]) if len(data.shape) else 1
+            shape = getattr(data, "shape", None)
+        if shape is not None:
+            return int(shape[0]) if len(shape) else 1
         return len(data)
     except Exception:
         return None

@@ -233,7 +233,7 @@ class Session(Marks):
         track.evaluating = not (self.training_mode and self._grad_enabled())
         if self.current is track:
             cuda = self._cuda
-            if cuda is not None and cuda.due() and cuda.settle():
+            if cuda is not None and self.minibatches % 8 == 0 and cuda.due() and cuda.settle():
                 cuda.anchor()  # nothing is under way on the accelerator: it waits for this minibatch
             return
         stack = self._stack
