@@ -61,7 +61,7 @@ def main() -> int:
         [
             "# Torture",
             "",
-            f"`make torture` (seed {options.seed}, {options.share:g} of the full counts), "
+            f"`make torture` (seed {options.seed}, {'the full counts' if options.share == 1 else f'{options.share:g} of the full counts'}), "
             f"Python {platform.python_version()}, {platform.machine()}, {time.strftime('%Y-%m-%d', time.gmtime())}.",
             "",
             "| area | count | verdict | took | what happened |",
