@@ -57,11 +57,12 @@ def main() -> int:
         took = time.monotonic() - began
         print(f"{name}: {verdict} in {took:.0f} s: {text}", file=sys.stderr, flush=True)
         lines.append(f"| {name} | {count} | {verdict} | {took:.0f} s | {text} |")
+    share = "" if options.share == 1 else f"{options.share:g} of "
     page = "\n".join(
         [
             "# Torture",
             "",
-            f"`make torture` (seed {options.seed}, {'the full counts' if options.share == 1 else f'{options.share:g} of the full counts'}), "
+            f"`make torture` (seed {options.seed}, {share}the full counts), "
             f"Python {platform.python_version()}, {platform.machine()}, {time.strftime('%Y-%m-%d', time.gmtime())}.",
             "",
             "| area | count | verdict | took | what happened |",
