@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgetrain.analysis.cache_curves import cache_curve, lru_hit_share
-from edgetrain.analysis.factors import conclusions, hidden_media, one, ram_that_pays, scaling, tabulate
+from edgetrain.analysis.factors import conclusions, hidden_media, one, ram_that_pays, scaling, settings, tabulate
 from edgetrain.analysis.variability import variability
 from edgetrain.schema import Run
 
@@ -29,6 +29,23 @@ def test_repeats_of_a_setting_become_one_row_of_medians():
     )
     assert len(rows) == 1 and rows[0].runs == ("10", "12", "90")
     assert rows[0].first.e2e_s == 12 and rows[0].later.e2e_s == 6
+
+
+def test_settings_stand_in_the_order_of_their_numbers():
+    sizes = (128, 1, 16, 8)
+    rows = tabulate(document({"batch_size": size}, epoch(1, 1, 1)) for size in sizes)
+    assert [row.get("batch_size") for row in rows] == sorted(sizes)
+    named = tabulate(document({"ram": size}, epoch(1, 1, 1)) for size in ("16GB", "8GB", "900MB"))
+    assert [row.get("ram") for row in named] == ["8GB", "16GB", "900MB"]
+
+
+def test_the_page_cache_is_told_where_it_follows_from_the_setting():
+    def left(network, cache):
+        return document({"network": network}, epoch(1, 1, 1)) | {"limits": {"asked": {"page_cache_bytes": cache}}}
+
+    rows = tabulate([left("resnet18", 400e6), left("mobilenet_v3", 100e6)])
+    assert settings(rows) == (["network", "page cache"], [["mobilenet_v3", "100 MB"], ["resnet18", "400 MB"]])
+    assert settings(tabulate([left("resnet18", 400e6)])) == (["network"], [["resnet18"]])
 
 
 def test_the_first_epoch_is_kept_apart_and_the_fill_out_of_the_stall():

@@ -6,10 +6,13 @@ repeats are medians. The pipeline's fill (first minibatch) is kept apart from th
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from edgetrain.units import spell_bytes
 
 # A stall below this share of the compute is hidden: what is left is hand-over, not fetching.
 HIDDEN_SHARE = 0.05
@@ -51,6 +54,7 @@ class Row:
     median: EpochTimes  # median epoch of each run, as the papers report
     doubts: int
     origin: str | None
+    page_cache_bytes: float | None = None  # what the lab left for it
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return one factor's value."""
@@ -110,9 +114,29 @@ def tabulate(documents: Iterable[Mapping[str, Any]]) -> list[Row]:
                 median,
                 sum(len(document.get("doubts") or ()) for document in group),
                 group[0].get("origin"),
+                ((group[0].get("limits") or {}).get("asked") or {}).get("page_cache_bytes"),
             )
         )
-    return sorted(rows, key=lambda row: [str(value) for value in row.factors.values()])
+    return sorted(rows, key=lambda row: [_place(value) for value in row.factors.values()])
+
+
+def _place(value: Any) -> tuple[int, float, list[str | int]]:
+    """Return what a factor's values are ordered by: numbers as numbers, also within names (16GB after 8GB)."""
+    if isinstance(value, (int, float)):
+        return 0, float(value), []
+    return 1, 0.0, [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", str(value))]
+
+
+def settings(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Return heads and cells that tell settings apart: the factors, and the page cache where it follows from them."""
+    names = [name for name in dict.fromkeys(name for row in rows for name in row.factors) if name not in UNTOLD]
+    cells = [[str(row.get(name, "")) for name in names] for row in rows]
+    varies = len({row.page_cache_bytes for row in rows}) > 1
+    if varies and not {"page_cache", "preset", "dataset_scale", "storage"} & set(names):
+        return [*names, "page cache"], [
+            [*own, spell_bytes(row.page_cache_bytes)] for own, row in zip(cells, rows, strict=True)
+        ]
+    return names, cells
 
 
 def select(rows: Iterable[Row], **wanted: Any) -> list[Row]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from edgetrain.analysis import digest
-from edgetrain.analysis.factors import UNTOLD, Row, conclusions, label, tabulate
+from edgetrain.analysis.factors import Row, conclusions, label, settings, tabulate
 from edgetrain.analysis.variability import variability
 from edgetrain.cli.options import JsonOption, StoreOption
 from edgetrain.cli.progress import Shown
@@ -168,7 +168,7 @@ def _show_plan(under_way: Campaign, json: bool) -> None:
 
 def factor_table(rows: list[Row]) -> Any:
     """Return stall, compute and end-to-end time by factor."""
-    names = [name for name in dict.fromkeys(name for row in rows for name in row.factors) if name not in UNTOLD]
+    names, cells = settings(rows)
     heads = [
         *names,
         "runs",
@@ -181,11 +181,11 @@ def factor_table(rows: list[Row]) -> Any:
         "read again",
     ]
     table = plain_table(*heads)
-    for row in rows:
+    for row, setting in zip(rows, cells, strict=True):
         first, later = row.first, row.later
         read = later.read_bytes if later else None
         table.add_row(
-            *(str(row.get(name, "")) for name in names),
+            *setting,
             str(len(row.runs)),
             spell_seconds(first.e2e_s if first else None),
             spell_seconds(first.stall_s if first else None),
@@ -215,5 +215,6 @@ def row_document(row: Row) -> dict[str, Any]:
         "origin": row.origin,
         "first_epoch": asdict(row.first) if row.first else None,
         "later_epochs": asdict(row.later) if row.later else None,
+        "page_cache_bytes": row.page_cache_bytes,
         "doubts": row.doubts,
     }

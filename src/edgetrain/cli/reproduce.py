@@ -139,14 +139,15 @@ def _documents(records: Store, standing: Standing) -> list[dict[str, Any]]:
 
 
 def _judge(sections: list[Section], rows: dict[str, list[Row]]) -> list[Finding]:
-    """Judge each finding with the rows of its own section, at that section's speed."""
+    """Judge each finding with the rows of its own section, at that section's speed; of sections not asked for, none."""
     speeds = {one.name: one.speed for one in sections}
     sizes_bytes = {one.name: one.dataset_bytes for one in sections}
     by_workers = Judge(
         rows.get("workers", ()), (), rows.get("ram", ()), speeds.get("workers", 1.0), sizes_bytes.get("ram")
     )
     by_sizes = Judge(sizes=rows.get("sizes", ()), speed=speeds.get("sizes", 1.0))
-    return [*by_workers.all("ABCD"), *by_sizes.all("EF")]
+    letters = ("ABC" if "workers" in rows else "") + ("D" if {"workers", "ram"} & set(rows) else "")
+    return [*by_workers.all(letters), *by_sizes.all("EF" if "sizes" in rows else "")]
 
 
 def _curves(records: Store, rows: dict[str, list[Row]]) -> list[Any]:
@@ -162,8 +163,10 @@ def _curves(records: Store, rows: dict[str, list[Row]]) -> list[Any]:
 
 
 def _facts(sections: list[Section], quick: bool, took_s: float) -> dict[str, Any]:
+    names = [one.name for one in sections]
+    chosen = "" if set(names) == set(SECTIONS) else "".join(f" --section {name}" for name in names)
     return {
-        "command": f"edgetrain reproduce hipc{' --quick' if quick else ''}",
+        "command": f"edgetrain reproduce hipc{' --quick' if quick else ''}{chosen}",
         "took": spell_seconds(took_s),
         "speeds": {one.name: one.speed for one in sections},
         "shrinks": {one.name: one.plan.base.get("shrink", 1.0) for one in sections},

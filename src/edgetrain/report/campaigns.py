@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from edgetrain.analysis.cache_curves import CacheCurve
-from edgetrain.analysis.factors import UNTOLD, Row, label
+from edgetrain.analysis.factors import Row, label, settings
 from edgetrain.analysis.findings import CANNOT_SAY, HOLDS, Finding
 from edgetrain.report.page.drawing import Bar, stacked_bars
 from edgetrain.units import spell_bytes, spell_seconds
@@ -31,7 +31,8 @@ def findings_text(findings: Sequence[Finding]) -> RenderableType:
         for one in finding.evidence:
             mark = "yes" if one.speaks_for else "NO "
             parts.append(Text(f"  {mark}  {one.what}: {one.ours}   [paper: {one.paper}]"))
-    parts.append(Text("per minibatch, at the board's pace; ours emulated, the paper's published", style="dim"))
+    if findings:
+        parts.append(Text("per minibatch, at the board's pace; ours emulated, the paper's published", style="dim"))
     return Group(*parts)
 
 
@@ -51,6 +52,8 @@ def findings_markdown(findings: Sequence[Finding], rows: Mapping[str, Sequence[R
         "| finding | verdict |",
         "|---|---|",
     ]
+    if not findings:
+        lines[-2:] = ["These sections are not judged."]
     lines += [f"| III-{one.letter} {one.claim} | **{one.verdict}**{_reason(one)} |" for one in findings]
     for finding in findings:
         lines += [
@@ -74,7 +77,7 @@ def _reason(finding: Finding) -> str:
 
 
 def _rows_markdown(rows: Sequence[Row]) -> list[str]:
-    names = [name for name in dict.fromkeys(name for row in rows for name in row.factors) if name not in UNTOLD]
+    names, settings_told = settings(rows)
     heads = [
         *names,
         "runs",
@@ -87,9 +90,9 @@ def _rows_markdown(rows: Sequence[Row]) -> list[str]:
         "read again",
     ]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    for row in rows:
+    for row, told in zip(rows, settings_told, strict=True):
         first, later = row.first, row.later
-        cells = [str(row.get(name, "")) for name in names] + [str(len(row.runs))]
+        cells = [*told, str(len(row.runs))]
         cells += [spell_seconds(getattr(first, name, None)) for name in ("e2e_s", "stall_s", "fill_s")]
         cells += [spell_seconds(getattr(later, name, None)) for name in ("e2e_s", "stall_s")]
         cells += [spell_seconds(row.median.compute_s), spell_bytes(later.read_bytes if later else None)]

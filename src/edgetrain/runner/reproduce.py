@@ -4,7 +4,7 @@
     sizes     0.25x, 1x, 4x the dataset on SSD and HDD, page cache held                    E, F
     ram       page caches that hold the dataset and that do not                            D
     batch     batch sizes 1 to 128 on the AGX preset                                       (not judged)
-    networks  RAM held, a larger network leaves less page cache                            (not judged)
+    networks  RAM held, a network that needs more of it leaves less page cache             (not judged)
 
 Every time of a board is divided by `speed`, and the dataset by `shrink`; what was done is in the record and in the
 report. An epoch has at least 60 minibatches, workers persist, the pipeline's fill is kept apart.
