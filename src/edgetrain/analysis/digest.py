@@ -269,11 +269,12 @@ def _overhead(run: Run) -> dict[str, Any]:
     writers_s = sum(event.get("writer_cpu_s") or 0.0 for event in workers)
     loop_us, keeper_s = cost.get("per_minibatch_us"), inside.get("keeper_cpu_s") or 0.0
     stopwatch_s = ((loop_us or 0.0) * (cost.get("minibatches") or 0) + (worker_us or 0.0) * batches) * S_PER_US
+    measured = cost or workers or sampler.get("cpu_s") is not None
     return {
-        "cpu_s": stopwatch_s + writers_s + keeper_s + (sampler.get("cpu_s") or 0.0) if inside or sampler else None,
+        "cpu_s": stopwatch_s + writers_s + keeper_s + (sampler.get("cpu_s") or 0.0) if measured else None,
         "main_thread_us_per_minibatch": loop_us,
         "worker_us_per_minibatch": worker_us,
-        "writing_cpu_s": writers_s + keeper_s if inside else None,
+        "writing_cpu_s": writers_s + keeper_s if cost else None,
         "sampler_cpu_s": sampler.get("cpu_s"),
         "sampler_wall_s": sampler.get("wall_s"),
         "sampler_cpu_share": sampler.get("cpu_share"),  # of one core, once it runs
