@@ -86,7 +86,8 @@ def _in_passes(minibatches: Columns, rows: Ints) -> Ints:
     loader, generation = minibatches["loader"][rows], minibatches["generation"][rows]
     if len(rows) < 2 or not (np.any(loader[1:] != loader[:-1]) or np.any(generation[1:] != generation[:-1])):
         return np.arange(len(rows))
-    return np.lexsort((minibatches["ready_us"][rows], generation, loader))
+    order: Ints = np.lexsort((minibatches["ready_us"][rows], generation, loader))
+    return order
 
 
 def _blocks(minibatches: Columns, rows: Ints) -> tuple[Ints, Ints, Ints]:

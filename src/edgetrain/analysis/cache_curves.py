@@ -60,7 +60,7 @@ def _reads(run: Run, start_us: int, end_us: int, bins: int) -> tuple[Array, Arra
     middle = (np.asarray(workers["began_us"], float) + np.asarray(workers["fetched_us"], float)) / 2
     total, _ = np.histogram(middle, bins=edges, weights=amounts)
     width_s = (end_us - start_us) / bins * S_PER_US
-    return (edges[:-1] - start_us) * S_PER_US + width_s / 2, total / width_s
+    return np.asarray((edges[:-1] - start_us) * S_PER_US + width_s / 2, np.float64), total / width_s
 
 
 def lru_hit_share(cached_share: float) -> float:

@@ -275,4 +275,5 @@ def _sender(sent: Floats, asked: Floats, ready: Floats, block: Ints) -> Ints:
 def _done(asked: Floats, ready: Floats, done: Floats, launched: Floats) -> Floats:
     following = np.append(asked[1:], ready[-1:])
     known = np.where(np.isnan(done), launched, done)
-    return np.fmax(np.where(np.isnan(known), np.fmax(following, ready), known), ready)
+    ended: Floats = np.fmax(np.where(np.isnan(known), np.fmax(following, ready), known), ready)
+    return ended

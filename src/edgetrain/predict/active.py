@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgetrain.errors import DeviceError
 from edgetrain.predict.base import ModeTable, join
@@ -79,7 +80,7 @@ def profile_until(
             return
 
 
-def _among(candidates: ModeTable, seen: ModeTable) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _among(candidates: ModeTable, seen: ModeTable) -> NDArray[np.bool_]:
     known = {seen.mode(row) for row in range(len(seen))}
     return np.array([candidates.mode(row) in known for row in range(len(candidates))])
 

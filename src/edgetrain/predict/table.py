@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgetrain.errors import BadTable
 from edgetrain.predict.base import Array, ModeTable
@@ -96,7 +97,7 @@ def _clock(cells: dict[str, list[str]], clock: str, name: str, numbers: Sequence
     column = f"{clock}_{named[0]}"
     values = _column(cells, column, name, numbers)
 
-    def fits(unit: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def fits(unit: str) -> NDArray[np.bool_]:
         hertz = values * _HZ_PER[unit]
         return np.asarray((hertz >= _LEAST_HZ) & (hertz < _MOST_HZ))
 

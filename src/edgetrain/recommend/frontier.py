@@ -39,7 +39,7 @@ def frontier(*axes: Array) -> Rows:
         return np.empty(0, dtype=np.intp)
     if any(np.isnan(column).any() for column in columns):
         raise UsageError("a setting without a value cannot be placed on the frontier; leave out what was not measured")
-    order = np.lexsort(columns[::-1])
+    order: Rows = np.lexsort(columns[::-1])
     kept = _two(columns, order) if len(columns) == 2 else _three(columns, order)
     return order[kept]
 

@@ -99,7 +99,7 @@ class Outlook:
 
     def all_hold(self) -> Array:
         """Return that probability for every row; zero where the setting is not allowed."""
-        least = np.ones(len(self.time_s))
+        least: Array = np.ones(len(self.time_s))
         for column in self.holds.values():
             least = np.minimum(least, column)
         return np.where(self.allowed, least, 0.0)

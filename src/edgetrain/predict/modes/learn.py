@@ -51,7 +51,7 @@ def learn_entry(
     def time_curve(theta: Array, slopes: bool) -> tuple[Array, Array | None]:
         return log_time(theta, f, slopes)
 
-    noise_t = np.full(len(table), 0.03)
+    noise_t: Array = np.full(len(table), 0.03)
     for _ in range(2):
         theta, prior_t = _full_fit(time_curve, log_t, noise_t, GENERIC.time(), TIME_TERMS, rng)
         share = scatter.shares(theta[None], f)

@@ -48,7 +48,7 @@ def risk_factor(share: Array, f: Features) -> Array:
 
 
 def _factor(share: Array, extra: dict[int, float]) -> Array:
-    out = np.ones(len(share))
+    out: Array = np.ones(len(share))
     for term, size in extra.items():
         out = out + size * (1.0 - np.exp(-share[:, term] / _SOON))
     return out

@@ -82,7 +82,7 @@ class Features:
 
     @staticmethod
     def of(table: ModeTable, reference: Reference) -> Features:
-        batch = np.ones(len(table))
+        batch: Array = np.ones(len(table))
         if table.batch_size is not None:
             batch = table.batch_size / reference.batch_size
         return Features(

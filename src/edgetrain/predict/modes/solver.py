@@ -39,7 +39,7 @@ def fit_map(
     `target` is (problems or 1) x rows, `noise` likewise, `mean` is (problems or 1) x p, `precision` p x p.
     """
     theta = start.copy()
-    damping = np.full(len(theta), 1e-2)
+    damping: Array = np.full(len(theta), 1e-2)
     eye = np.eye(theta.shape[1])
 
     def objective(at: Array, value: Array) -> Array:
