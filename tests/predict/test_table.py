@@ -49,6 +49,7 @@ def test_a_whole_column_in_another_unit_is_told_apart_and_converted(column, capl
         ("6.5,1190400,624750000,2133000000,100,20000", "t.csv:3: 6.5 cores"),
         ("6,fast,624750000,2133000000,100,20000", "t.csv:3: cpu_khz is 'fast'"),
         ("4,1190400,624750000,2133000000,900,20000", "t.csv:3: contradicts line 2"),
+        ("4,11\x0090400,624750000,2133000000,900,20000", "t.csv:3: holds a NUL byte"),
     ],
 )
 def test_a_bad_row_is_refused_with_its_line(second, said):

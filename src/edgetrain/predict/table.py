@@ -45,6 +45,9 @@ def read_table(path: str | Path, need_results: bool) -> ModeTable:
 
 def parse_table(text: str, name: str, need_results: bool) -> ModeTable:
     """Read the same from text; `name` is what errors call it."""
+    if "\0" in text:
+        number = text[: text.index("\0")].count("\n") + 1
+        raise BadTable(f"{name}:{number}: holds a NUL byte: the file was cut or garbled; write it again")
     lines = csv.reader(io.StringIO(text))
     header = [column.strip().lower() for column in next(lines, [])]
     if len(set(header)) != len(header):

@@ -125,7 +125,7 @@ def read_table(store: Store, name: str) -> CampaignTable:
         with (path / "modes.csv").open(newline="", encoding="utf-8") as file:
             header, *rows = list(csv.reader(file))
         table = np.array([[float(cell) if cell else np.nan for cell in row] for row in rows], float)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise StoreError(f"{path / 'modes.csv'} cannot be read: {error}") from error
     table = table.reshape(len(rows), len(header))
     return CampaignTable(path.name, path, about, {column: table[:, place] for place, column in enumerate(header)})

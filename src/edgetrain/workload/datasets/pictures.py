@@ -71,7 +71,8 @@ def survey_gld(root: Path, known: Entry) -> Layout | None:
     labels: list[int] = []
     missing: list[str] = []
     with path.open(newline="", encoding="utf-8", errors="replace") as file:
-        for row in csv.DictReader(file):
+        # A garbled file may hold NUL bytes, which the reader of Python 3.10 does not take.
+        for row in csv.DictReader(line.replace("\0", "") for line in file):
             image = (row["image_id"] or "").strip()
             try:
                 label = int(row["class"])
