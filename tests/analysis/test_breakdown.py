@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from edgetrain.analysis import breakdown
 from edgetrain.analysis.breakdown import break_down
 
 
@@ -50,6 +51,18 @@ def test_parts_add_up_and_none_is_negative(minibatches, seed, timing):
     np.testing.assert_allclose(whole, parts.e2e_s, atol=1e-9)
     for part in (parts.stall_s, parts.copy_s, parts.compute_s, parts.overhead_s, parts.hidden_s, parts.e2e_s):
         assert part.min() >= 0
+
+
+@pytest.mark.parametrize("stretch", [1, 7, 200])
+def test_cutting_in_stretches_changes_nothing(minibatches, stretch, monkeypatch):
+    for timing in ("sync", "async"):
+        columns = minibatches(random_rows(3, timing), np.repeat([0, 1, 2, 3], 50))
+        whole = break_down(columns)
+        with monkeypatch.context() as patched:
+            patched.setattr(breakdown, "STRETCH", stretch)
+            pieces = break_down(columns)
+        for name in ("begin_us", "start_us", "copied_us", "done_us", "stall_from_us", "stall_to_us"):
+            np.testing.assert_array_equal(getattr(pieces, name), getattr(whole, name))
 
 
 def test_a_serialised_loop_gives_the_papers_definitions(minibatches):

@@ -263,18 +263,23 @@ def _overhead(run: Run) -> dict[str, Any]:
     """Return what the tool itself cost, as it measured it."""
     inside, sampler = run.manifest.get("inside") or {}, run.manifest.get("sampler") or {}
     cost = inside.get("main_thread_cost") or {}
-    workers = [event for event in run.events if event.get("kind") == "cost" and event.get("batches")]
-    batches = sum(event["batches"] for event in workers)
-    worker_us = sum(event["batches"] * event["per_batch_us"] for event in workers) / batches if batches else None
+    workers = [event for event in run.events if event.get("kind") == "cost" and event.get("per_batch_us")]
+    batches = sum(int(event.get("batches") or 0) for event in workers)
+    worker_us = (
+        sum((event.get("batches") or 0) * event["per_batch_us"] for event in workers) / batches if batches else None
+    )
     writers_s = sum(event.get("writer_cpu_s") or 0.0 for event in workers)
-    loop_us, keeper_s = cost.get("per_minibatch_us"), inside.get("keeper_cpu_s") or 0.0
-    stopwatch_s = ((loop_us or 0.0) * (cost.get("minibatches") or 0) + (worker_us or 0.0) * batches) * S_PER_US
+    writing_s = writers_s + (inside.get("keeper_cpu_s") or 0.0)
+    loop_us = cost.get("per_minibatch_us")
+    loop_s = (loop_us or 0.0) * (cost.get("minibatches") or 0) * S_PER_US
+    beside_s = (worker_us or 0.0) * batches * S_PER_US + writing_s + (sampler.get("cpu_s") or 0.0)
     measured = cost or workers or sampler.get("cpu_s") is not None
     return {
-        "cpu_s": stopwatch_s + writers_s + keeper_s + (sampler.get("cpu_s") or 0.0) if measured else None,
+        "cpu_s": loop_s + beside_s if measured else None,
+        "beside_cpu_s": beside_s if measured else None,  # of it, what the training thread did not pay
         "main_thread_us_per_minibatch": loop_us,
         "worker_us_per_minibatch": worker_us,
-        "writing_cpu_s": writers_s + keeper_s if cost else None,
+        "writing_cpu_s": writing_s if cost else None,
         "sampler_cpu_s": sampler.get("cpu_s"),
         "sampler_wall_s": sampler.get("wall_s"),
         "sampler_cpu_share": sampler.get("cpu_share"),  # of one core, once it runs
@@ -295,18 +300,11 @@ def _overhead_pct(run: Run, minibatches: int, total_s: float) -> float | None:
         share
         for share in (
             _ratio(cost["main_thread_us_per_minibatch"], minibatches * S_PER_US, total_s),
-            _ratio(_beside_s(cost, minibatches), 1.0 / cores, cost["sampler_wall_s"] or total_s),
+            _ratio(cost["beside_cpu_s"], 1.0 / cores, cost["sampler_wall_s"] or total_s),
         )
         if share is not None
     ]
     return 100.0 * sum(shares) if shares else None
-
-
-def _beside_s(cost: Mapping[str, Any], minibatches: int) -> float | None:
-    """Return the CPU seconds of ours that were not the loop's."""
-    if cost["cpu_s"] is None:
-        return None
-    return max(0.0, float(cost["cpu_s"]) - (cost["main_thread_us_per_minibatch"] or 0.0) * minibatches * S_PER_US)
 
 
 def _ratio(value: float | None, scale: float, total: float) -> float | None:

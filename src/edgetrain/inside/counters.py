@@ -21,6 +21,7 @@ SHORT_US = 1000
 SKIP = 7
 UNSEEN = (None,) * 10
 CPU_ALONE = (None,) * 9
+COSTED = 16  # one minibatch in so many tells what we cost, in the loop and in a worker
 HELPERS_WORTH_US = 200  # less CPU time of other threads than this within one fetch is not worth listing them for
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from .accelerator import Cuda
 from .loaders import COPIED, COPYING, DONE, LAUNCHED, PHASE, TRAINING, Pass
 
-COSTED = 16  # one minibatch in so many tells what we cost
-
 
 class Marks:
     """What a loop says, or hooks see, about the minibatch that was delivered last."""

@@ -27,7 +27,7 @@ from typing import Any, Iterator
 
 from . import counters, facts, loaders, stream
 from .loaders import EPOCH, EVALUATION, PHASE, TRAINING
-from .marks import COSTED, Marks
+from .marks import Marks
 
 KEEP_S = 1.0  # how often the streams go out
 NAME = "_edgetrain_session"  # on torch's loader module: one session a process, however this package was imported
@@ -229,7 +229,7 @@ class Session(Marks):
     def opened(self, track: loaders.Pass) -> None:
         """A pass delivered a minibatch: it is on top of the stack of passes now under way."""
         self.minibatches += 1
-        self.costing = self.minibatches % COSTED == 2
+        self.costing = self.minibatches % counters.COSTED == 2
         track.evaluating = not (self.training_mode and self._grad_enabled())
         if self.current is track:
             cuda = self._cuda

@@ -16,7 +16,6 @@ from typing import Any
 from . import counters, stream
 
 INDEX_QUEUE, DATA_QUEUE, WORKER = 2, 3, 10  # positions in torch's argument list, 1.13 to 2.15
-COSTED = 16  # one batch in so many tells what we cost
 
 
 class WorkerLoop:
@@ -98,7 +97,7 @@ class _Stopwatch:
         if type(message) is tuple:
             self._collated_ns = 0
             self._batches += 1
-            self._costing = self._batches % COSTED == 2
+            self._costing = self._batches % counters.COSTED == 2
             entered = time.thread_time_ns() if self._costing else 0
             began, waking = self._counters.begin()
             self._fetching = (message[0], began, waking)
@@ -143,7 +142,7 @@ class _Stopwatch:
             self._finish(pickled, shipped, (cpu - self._feeder_cpu_ns) // 1000, queued_us)
             self._feeder_cpu_ns = cpu
             self._sent += 1
-            if self._sent % COSTED == 2:
+            if self._sent % counters.COSTED == 2:
                 self._feeder_cost_ns += time.thread_time_ns() - cpu
 
     def _feeder_queued_us(self) -> int | None:
@@ -201,8 +200,8 @@ class _Stopwatch:
             self._finish(None, None, None, None)
         self._writer.close()
         if self._batches >= 2:
-            costed = (self._batches + COSTED - 2) // COSTED
-            fed = (self._sent + COSTED - 2) // COSTED
+            costed = _costed(self._batches)
+            fed = _costed(self._sent)
             each_us = (self._cost_ns / costed + (self._feeder_cost_ns / fed if fed else 0)) / 1e3
             stream.append_event(
                 os.path.join(self._run, "events-inside.jsonl"),
@@ -213,6 +212,11 @@ class _Stopwatch:
                 per_batch_us=each_us,
                 writer_cpu_s=self._writer.cpu_ns / 1e9,
             )
+
+
+def _costed(batches: int) -> int:
+    """Return how many of these batches told what we cost: the second, and each sixteenth after it."""
+    return (batches + counters.COSTED - 2) // counters.COSTED
 
 
 def time_collate(fetcher: Any, took: Any) -> None:
