@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -152,6 +154,69 @@ def test_an_event_recorded_again_behind_the_keepers_back_waits_for_its_new_insta
     assert emitted == [row] and problems == []
 
 
+def test_rows_go_out_in_order_while_the_loop_and_the_keeper_take_turns_at_any_instant() -> None:
+    device = Device()
+    cuda, emitted, problems = cuda_on(device)
+    cuda.anchor()
+    stop, failed = threading.Event(), []
+
+    def keep() -> None:
+        while not stop.is_set():
+            try:
+                cuda.settle()
+            except Exception as error:
+                failed.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    keeper = threading.Thread(target=keep)
+    keeper.start()
+    device.launch(0.1)  # many wait at first
+    try:
+        for number in range(3000):
+            row: list[Any] = [None, None, number]
+            cuda.mark(row, 0)
+            cuda.remark(row, 1)
+            cuda.remark(row, 1)
+            cuda.close(row)
+    finally:
+        stop.set()
+        keeper.join()
+        sys.setswitchinterval(interval)
+    cuda.drain()
+    assert failed == [] and problems == []
+    assert [row[2] for row in emitted] == list(range(3000))
+    assert all(row[0] is not None and row[0] <= row[1] for row in emitted)
+
+
+def test_the_current_stream_is_asked_for_only_when_it_has_changed() -> None:
+    device = Device()
+    streams = ["default", "side"]
+    now, asked, recorded = [0, 0], [], []
+
+    def current_stream() -> str:
+        asked.append(tuple(now))
+        return f"{streams[now[1]]} of {now[0]}"
+
+    class OnStream(Event):
+        def record(self, stream: str) -> None:
+            recorded.append(stream)
+            Event.record(self)
+
+    device.cuda.Event = lambda enable_timing: OnStream(device)
+    device.cuda.current_stream = current_stream
+    device._C = SimpleNamespace(
+        _cuda_getDevice=lambda: now[0], _cuda_getCurrentRawStream=lambda number: now[1], _CudaEventBase=OnStream
+    )
+    cuda, _, _ = cuda_on(device)
+    cuda.anchor()
+    del recorded[:]
+    for now[:] in ([0, 0], [0, 0], [0, 1], [0, 1], [1, 1], [1, 0], [0, 0]):
+        cuda.mark([None], 0)
+    assert recorded == ["default of 0"] * 2 + ["side of 0"] * 2 + ["side of 1", "default of 1", "default of 0"]
+    assert asked == [(0, 0), (0, 1), (1, 1), (1, 0), (0, 0)]
+
+
 def test_a_graph_being_captured_is_left_alone() -> None:
     device = Device()
     cuda, emitted, _ = cuda_on(device)
@@ -159,7 +224,7 @@ def test_a_graph_being_captured_is_left_alone() -> None:
     row: list[Any] = [None]
     cuda.mark(row, 0)
     cuda.close(row)
-    assert emitted == [[None]] and device.waits == 0
+    assert cuda.settle() and emitted == [[None]] and device.waits == 0
 
 
 def test_no_thread_looks_at_events_while_a_graph_is_captured() -> None:
@@ -195,7 +260,7 @@ def test_a_device_that_cannot_be_anchored_is_a_problem_on_record_not_an_end() ->
     row: list[Any] = [None]
     cuda.mark(row, 0)
     cuda.close(row)
-    assert emitted == [[None]]
+    assert cuda.settle() and emitted == [[None]]
     assert problems and "device-side assert" in problems[0]
 
 
