@@ -6,10 +6,9 @@
     python benchmarks/overhead.py --cpu                                         # our CPU seconds, no GPU
     python benchmarks/overhead.py --quick                                       # all that runs here, briefly
 
-In each repeat the variants take turns of a few minibatches in shuffled order and are compared within the repeat; the
-interval is Student's t over the logarithms of the repeats' ratios. The slowest tenth of a repeat's minibatches is left
-out, in both variants alike: on a shared machine single steps now and then take ten times as long, and three of those
-hide a whole percent. The ratio of plain means stands beside it, and that of two loaders that nobody looks at.
+In each repeat the variants take turns of a few minibatches in shuffled order and their means are compared within the
+repeat; the interval is Student's t over the logarithms of the repeats' ratios. Beside it stand the ratio without the
+slowest tenth of each repeat's minibatches, and that of two loaders that nobody looks at.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -46,6 +46,8 @@ from edgetrain.workload import networks
 T90 = {2: 2.92, 3: 2.35, 4: 2.13, 5: 2.02, 9: 1.83, 14: 1.76, 19: 1.73, 24: 1.71, 29: 1.70, 59: 1.67, 99: 1.66}
 PROFILED = 3  # turns of 20 steps under torch.profiler
 PAIRS = 8  # of turns in a repeat
+READ_S, KEEP_S = 0.1, session.KEEP_S  # how often the sampler reads and the record is kept
+LOADERS = 3  # of each kind: where a loader's memory happens to lie can make a per cent
 MOST_RATIO, MOST_US, MOST_CPU_SHARE = 1.01, 25.0, 0.01  # what is promised
 
 
@@ -111,7 +113,8 @@ def check(folder: Path) -> None:
     assert not facts["problems"], facts["problems"]
     assert len(rows["batch"]) == facts["main_thread_cost"]["minibatches"]
     assert (rows["asked_us"] <= rows["ready_us"]).all() and (rows["launched_us"] <= rows["done_us"]).all()
-    assert (rows["done_us"][1:] >= rows["done_us"][:-1]).all()
+    done = rows["done_us"][rows["ready_us"].argsort()]  # a loader's last minibatch stays in hand until its next turn
+    assert (done[1:] >= done[:-1]).all()
     if facts["gpu"] and (rows["copied_us"] >= 0).any():
         assert (rows["ready_us"] <= rows["copied_us"]).all() and (rows["copied_us"] <= rows["done_us"]).all()
         assert all(anchor["pm_us"] < 1000 for anchor in facts["anchors"]) and facts["anchors"]
@@ -128,12 +131,14 @@ def keep_to(cores: list[int], worker: int) -> None:
 class Turns:
     """One network that takes turns of a few steps: with a loader that nobody looks at, and with one that is recorded.
 
-    The machine's own ups and downs last longer than a turn, so both variants get the same share of them. Both loaders
-    live as long as the comparison, and neither is the bottleneck. The sampler is stopped (SIGSTOP) while it is not
-    wanted; when it goes on it is late and reads at once, so it reads at least as often as in a real run. What the
-    thread that keeps the record does once a second is done here by the loop itself, and its CPU time counted in full,
-    as if the loop had had to wait for all of it. With eight cores or more the training process keeps to four of its
-    own and the workers to the others. The sampler goes where the kernel puts it.
+    The machine's own ups and downs last longer than a turn, so both variants get the same share of them. There are a
+    few loaders of each kind; they live as long as the comparison, each repeat takes the next of each kind, and none is
+    the bottleneck: images travel as bytes and become floats where they are trained on.
+
+    What runs beside a real recording runs here in recorded turns alone, as often for each second of them. The sampler
+    is stopped (SIGSTOP) otherwise; when it goes on it is late and reads at once. A thread of its own keeps the record,
+    within a turn. With eight cores or more the training process keeps to four of its own and the workers to the others;
+    the sampler goes where the kernel puts it.
     """
 
     def __init__(self, name: str, device: str, sampler: bool) -> None:
@@ -144,60 +149,77 @@ class Turns:
         self.network = networks.build(name).to(device)
         self.optimizer = torch.optim.SGD(self.network.parameters(), lr=0.01, momentum=0.9)
         self._cuda = device == "cuda"
-        dataset = Ready(16 * 1_000_000, (torch.randn(networks.input_shape(name)), 1))
-        # Before the session: nobody looks at these two. The second is there to be compared with the first.
-        self.bare, self.other = self._endless(dataset), self._endless(dataset)
-        session.KEEP_S = 3600.0
+        image = torch.randint(0, 256, networks.input_shape(name), dtype=torch.uint8)
+        dataset = Ready(16 * 1_000_000, (image, 1))
+        self.bare = [self._endless(dataset) for _ in range(LOADERS)]  # before the session: nobody looks at them
+        session.KEEP_S = 3600.0  # not by itself
+        self._unkept_s = self._unread_s = 0.0  # recorded, since the record was kept and since the sampler read
         self._stack = ExitStack()
         self.beside, self.marks = self._stack.enter_context(recording(sampler, self._cores))
-        self.watched = self._endless(dataset)
-        for variant in ("bare", "null", "recorded"):
-            self.take(variant, 10)
+        self.watched = [self._endless(dataset) for _ in range(LOADERS)]
+        for turn in range(LOADERS):
+            for variant in ("bare", "recorded"):
+                self.take(variant, turn, 10)
 
     def close(self) -> float | None:
         """End the recording, after a look at it; return what it says it cost the loop, µs a minibatch."""
         self._sampler(signal.SIGCONT)
-        del self.bare, self.other, self.watched
+        del self.bare, self.watched
         os.sched_setaffinity(0, self._cores)
         marks = self.marks
         self._stack.close()
         return marks.cost_ns / 1e3 / marks.costed if marks.costed else None
 
-    def take(self, variant: str, steps: int) -> list[float]:
-        """Train a turn; return the seconds of its steps, the last one until the accelerator has finished too."""
-        batches = {"recorded": self.watched, "null": self.other}.get(variant, self.bare)
+    def take(self, variant: str, number: int, steps: int) -> list[float]:
+        """Train a turn; return the seconds of its steps, the last one until the accelerator has finished too.
+
+        "null" is bare too, with the next loader: there to be compared with "bare".
+        """
+        number += variant == "null"
+        batches = (self.watched if variant == "recorded" else self.bare)[number % LOADERS]
         marks = self.marks if variant == "recorded" else None
-        self._sampler(signal.SIGCONT if marks is not None else signal.SIGSTOP)
+        keeper = self._beside() if marks is not None else None
         self._finish()
         ends = [time.perf_counter()]
+        if keeper is not None:
+            keeper.start()
         for _ in range(steps):
             images, labels = next(batches)
             self._step(images, labels, marks)
             ends.append(time.perf_counter())
         self._finish()
         ends[-1] = time.perf_counter()
+        self._sampler(signal.SIGSTOP)
+        if keeper is not None:
+            keeper.join()
+        if marks is not None:
+            self._unkept_s += ends[-1] - ends[0]
+            self._unread_s += ends[-1] - ends[0]
         return [after - before for before, after in itertools.pairwise(ends)]
 
-    def keep(self) -> float:
-        """Do what the thread that keeps the record does; return its CPU seconds: waiting for the disk stops nobody."""
-        start = time.thread_time()
-        self.marks.keep()
-        return time.thread_time() - start
+    def _beside(self) -> threading.Thread | None:
+        """Let the sampler go on if it is its time; return the thread that keeps the record, if it is its time."""
+        if self._unread_s >= READ_S:
+            self._unread_s = 0.0
+            self._sampler(signal.SIGCONT)
+        if self._unkept_s < KEEP_S:
+            return None
+        self._unkept_s = 0.0
+        return threading.Thread(target=self.marks.keep)
 
     def profiled(self, steps: int) -> list[float]:
         """Train a turn under torch.profiler."""
         activities = [torch.profiler.ProfilerActivity.CPU]
         activities += [torch.profiler.ProfilerActivity.CUDA] if self._cuda else []
         with torch.profiler.profile(activities=activities):
-            return self.take("bare", steps)
+            return self.take("bare", 0, steps)
 
     def _step(self, images: Any, labels: Any, marks: Any) -> None:
-        if marks is not None:
-            marks.copying()
         if self._cuda:
             images, labels = images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
         if marks is not None:
             marks.copied()
+        images = images.float()
         self.optimizer.zero_grad(set_to_none=True)
         torch.nn.functional.cross_entropy(self.network(images), labels).backward()
         self.optimizer.step()
@@ -211,7 +233,7 @@ class Turns:
     def _endless(self, dataset: Dataset[Any]) -> Iterator[Any]:
         cores = self._cores[4:] if len(self._cores) >= 8 else self._cores
         pin = functools.partial(keep_to, cores)
-        workers = min(4, len(cores))
+        workers = min(2, len(cores))
         return iter(DataLoader(dataset, batch_size=16, num_workers=workers, pin_memory=self._cuda, worker_init_fn=pin))
 
     def _sampler(self, number: signal.Signals) -> None:
@@ -224,8 +246,15 @@ def in_turns(options: argparse.Namespace, say: Callable[[str], None]) -> bool:
     kept = True
     where = torch.cuda.get_device_name() if options.device == "cuda" else "the CPU"
     say(f"\n## On {where}, batch 16, async, {PAIRS} pairs of turns of {options.minibatches} minibatches a repeat\n")
-    heads = ("network", "repeats", "bare ms", "recorded ms", "ratio (90 % interval)", "kept, ≤ 1.01", "plain means")
-    heads += ("two bare loaders", "spread of a repeat", "loop's own µs", "torch.profiler ms", "its ratio")
+    heads = ("network", "repeats", "bare ms", "recorded ms", "ratio (90 % interval)", "kept, ≤ 1.01")
+    heads += (
+        "without the slowest tenth",
+        "two bare loaders",
+        "spread of a repeat",
+        "loop's own µs",
+        "torch.profiler ms",
+        "its ratio",
+    )
     say(f"| {' | '.join(heads)} |")
     say("|---" * len(heads) + "|")
     for name in options.network:
@@ -235,32 +264,36 @@ def in_turns(options: argparse.Namespace, say: Callable[[str], None]) -> bool:
         for repeat in itertools.count():
             if repeat >= options.repeats and time.monotonic() > until:
                 break
-            compared["recorded"].append(_repeat(turns, "recorded", options.minibatches))
-            if repeat % 2 == 0:
-                compared["null"].append(_repeat(turns, "null", options.minibatches))
+            compared["recorded"].append(_repeat(turns, "recorded", repeat, options.minibatches))
+            if repeat % 3 == 0:
+                compared["null"].append(_repeat(turns, "null", repeat // 3, options.minibatches))
+            if repeat % 20 == 19:
+                so_far = ratio_interval([each.beside / each.bare for each in compared["recorded"]])
+                print(
+                    f"{name}: {repeat + 1} repeats, {so_far[0]:.4f} ({so_far[1]:.4f}–{so_far[2]:.4f})", file=sys.stderr
+                )
         profiled = [step for _ in range(PROFILED) for step in turns.profiled(20)]
         kept &= _say_ratios(name, compared, profiled, turns.close(), say)
     return kept
 
 
 class Repeat(NamedTuple):
-    """Seconds a minibatch in one repeat, bare and beside it: without the slowest tenth, and plain means."""
+    """Seconds a minibatch in one repeat, bare and beside it: means, and means without the slowest tenth."""
 
     bare: float
     beside: float
-    plain_bare: float
-    plain_beside: float
+    usual_bare: float
+    usual_beside: float
 
 
-def _repeat(turns: Turns, variant: str, steps: int) -> Repeat:
+def _repeat(turns: Turns, variant: str, number: int, steps: int) -> Repeat:
     times: dict[str, list[float]] = {"bare": [], variant: []}
     for _ in range(PAIRS):
         for which in random.sample(("bare", variant), 2):
-            times[which] += turns.take(which, steps)
-    more = turns.keep() / len(times[variant]) if variant == "recorded" else 0.0
+            times[which] += turns.take(which, number, steps)
     bare, beside = (sorted(times[which]) for which in ("bare", variant))
     usual = [statistics.fmean(took[: len(took) - len(took) // 10]) for took in (bare, beside)]
-    return Repeat(usual[0], usual[1] + more, statistics.fmean(bare), statistics.fmean(beside) + more)
+    return Repeat(statistics.fmean(bare), statistics.fmean(beside), *usual)
 
 
 def _say_ratios(
@@ -273,14 +306,14 @@ def _say_ratios(
     repeats = compared["recorded"]
     ratios = [repeat.beside / repeat.bare for repeat in repeats]
     mean, low, high = ratio_interval(ratios)
-    plain = ratio_interval([repeat.plain_beside / repeat.plain_bare for repeat in repeats])
+    usual = ratio_interval([repeat.usual_beside / repeat.usual_bare for repeat in repeats])
     null = ratio_interval([repeat.beside / repeat.bare for repeat in compared["null"]])
     bare = statistics.median(repeat.bare for repeat in repeats)
     recorded = statistics.median(repeat.beside for repeat in repeats)
-    under = statistics.fmean(sorted(profiled)[: len(profiled) - len(profiled) // 10])
+    under = statistics.fmean(profiled)
     say(
         f"| {name} | {len(ratios)} | {1e3 * bare:.2f} | {1e3 * recorded:.2f} | {mean:.4f} ({low:.4f}–{high:.4f}) | "
-        f"{'yes' if high <= MOST_RATIO else '**no**'} | {plain[0]:.4f} ({plain[1]:.4f}–{plain[2]:.4f}) | "
+        f"{'yes' if high <= MOST_RATIO else '**no**'} | {usual[0]:.4f} ({usual[1]:.4f}–{usual[2]:.4f}) | "
         f"{null[0]:.4f} ({null[1]:.4f}–{null[2]:.4f}) | ± {100 * statistics.stdev(ratios):.1f} % | "
         f"{'–' if own_us is None else format(own_us, '.0f')} | {1e3 * under:.2f} | {under / bare:.2f} |"
     )

@@ -199,7 +199,7 @@ def test_the_current_stream_is_asked_for_only_when_it_has_changed() -> None:
         return f"{streams[now[1]]} of {now[0]}"
 
     class OnStream(Event):
-        def record(self, stream: str) -> None:
+        def record(self, stream: str = "anchor") -> None:
             recorded.append(stream)
             Event.record(self)
 
@@ -268,6 +268,7 @@ def test_a_loop_that_runs_ahead_is_cut_on_the_accelerators_timeline(tmp_path: Pa
     device = Device()
     recording = session.begin(tmp_path)
     recording._cuda = accelerator.Cuda(device, recording.emit, recording.problem)
+    recording.out = recording._cuda.close
     loader = torch.utils.data.DataLoader(scenes.Numbers(80, sleep_s=0.0015), batch_size=4)  # 6 ms and more a minibatch
     true_us = []
     for epoch in range(2):

@@ -36,26 +36,28 @@ class Cuda:
         self._emit = emit
         self._problem = problem
         self._new = lambda: torch.cuda.Event(enable_timing=True)
-        self._capturing = getattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-        self._record = _recorder(torch)
+        self._here, self._handle_of, self._record = _recording(torch)
+        self._device: Any = None
+        self._handle: Any = None  # of the stream now in hand
+        self._stream: Any = None
         self._lock = threading.Lock()
         self._captures = 0  # graphs being captured now: looking at an event from any thread would spoil them
-        self._mind_captures()
+        self._capturing = self._mind_captures()
         self._free: list[Any] = []
-        self._waiting: collections.deque[Any] = (
-            collections.deque()
-        )  # (event or None, row, column, host µs); None: the row is complete
+        # (event, row, column, host µs), or a row, which is complete: it goes out when it is its turn
+        self._waiting: collections.deque[Any] = collections.deque()
         self._latest: Any = (None, None, 0, 0)  # mark
+        self.close: Any = self._waiting.append  # a row has no more marks to come; bound: it runs once a minibatch
         self._last: Any = None  # (event, host µs), the chain's end
         self._anchor: Any = None  # (event, host µs, ± µs)
         self._rate = 1.0
         self.anchors: list[dict[str, Any]] = []  # for the record: [{at_us, pm_us, rate}]
 
-    def _mind_captures(self) -> None:
-        """Have graph captures say when they begin and end."""
+    def _mind_captures(self) -> Any:
+        """Have graph captures say when they begin and end; return what tells whether one is under way."""
         graph = getattr(self._torch.cuda, "CUDAGraph", None)
         if graph is None:
-            return
+            return getattr(self._torch.cuda, "is_current_stream_capturing", None)
         begin, end = graph.capture_begin, graph.capture_end
 
         @functools.wraps(begin)
@@ -77,46 +79,47 @@ class Cuda:
                 self._captures = max(0, self._captures - 1)
 
         graph.capture_begin, graph.capture_end = capture_begin, capture_end
+        return None
 
     def mark(self, row: list[Any], column: int) -> None:
-        """Record an event on the current stream whose instant will be put into the row."""
-        if self._capturing():
+        """Record an event on the current stream whose instant will be put into the row.
+
+        All in one function: it runs twice a minibatch, and each call within it costs a microsecond of cold caches.
+        """
+        if self._captures or (self._capturing is not None and self._capturing()):
             return  # an event of ours would become part of the user's graph
         if self._anchor is None:
             self.anchor()
             if self._anchor is None:
                 return
-        self._put(self._take(), row, column)
+        free = self._free
+        event = free.pop() if free else self._new()  # no other thread takes one
+        device = self._here()
+        handle = self._handle_of(device)
+        if handle != self._handle or device != self._device:
+            self._take_stream(device, handle)
+        self._record(event, self._stream)
+        self._latest = entry = (event, row, column, time.monotonic_ns() // 1000)
+        self._waiting.append(entry)
 
-    def _put(self, event: Any, row: list[Any], column: int) -> None:
-        self._record(event)
-        self._latest = (event, row, column, time.monotonic_ns() // 1000)
-        self._waiting.append(self._latest)
-
-    def _take(self) -> Any:
-        try:
-            return self._free.pop()
-        except IndexError:
-            return self._new()
+    def _take_stream(self, device: int, handle: int) -> None:
+        """Make an object of the current stream: it takes longer than recording the event, so it is kept."""
+        self._stream = self._torch.cuda.current_stream()
+        self._device, self._handle = device, handle
 
     def remark(self, row: list[Any], column: int) -> None:
         """Move a mark set earlier in this minibatch to here, or set it."""
         latest, waiting = self._latest, self._waiting
-        if latest[1] is row and latest[2] == column and not self._capturing():
+        if latest[1] is row and latest[2] == column and not self._captures:
             with self._lock:  # the keeper may have read it meanwhile
-                mine = bool(waiting) and waiting[-1] is latest
-                if mine:
-                    waiting.pop()
-            if mine:
-                self._put(latest[0], row, column)
-                return
+                if waiting and waiting[-1] is latest:
+                    self._free.append(waiting.pop()[0])
         self.mark(row, column)
 
-    def close(self, row: list[Any]) -> None:
-        """The row has no more marks to come; it goes out, in its turn, when those it has are known."""
-        self._waiting.append((None, row, 0, 0))
+    def relieve(self) -> None:
+        """Help a keeper that does not keep up, so that memory stays bounded; call it now and then."""
         if len(self._waiting) > MOST_WAITING:
-            self.settle(8)  # the keeper does not keep up: help it, so that memory stays bounded
+            self.settle(64)
 
     def settle(self, most: int = -1) -> bool:
         """Read finished events, oldest first, without waiting; return whether none is left."""
@@ -128,11 +131,11 @@ class Cuda:
                     return True
                 if self._captures:
                     return False
-                event, row, column, recorded = waiting[0]
-                if event is None:
-                    waiting.popleft()
-                    self._emit(row)
+                entry = waiting[0]
+                if type(entry) is list:
+                    self._emit(waiting.popleft())
                     continue
+                event, row, column, recorded = entry
                 if most == 0 or not (finished > 0 or event.query()):
                     return False
                 waiting.popleft()
@@ -140,7 +143,7 @@ class Cuda:
                     row[column] = int(self._host_us(event, recorded))
                 except (RuntimeError, ValueError) as error:  # recorded on another device than the chain's
                     if finished > 0 and not event.query():  # recorded again since, or on another stream
-                        waiting.appendleft((event, row, column, recorded))
+                        waiting.appendleft(entry)
                         return False
                     self._problem("an event on the accelerator could not be placed: %s" % error)
             most -= 1
@@ -152,7 +155,7 @@ class Cuda:
             if self._captures:
                 return 0
             # A copy first, in one step: the loop appends meanwhile.
-            events = [entry[0] for entry in list(self._waiting) if entry[0] is not None]
+            events = [entry[0] for entry in list(self._waiting) if type(entry) is tuple]
             low, high = 0, len(events)
             while low < high:
                 middle = (low + high) // 2
@@ -182,9 +185,9 @@ class Cuda:
             self.drain()
             best: Any = None
             for _ in range(ANCHOR_TRIES):
-                event = self._take()
+                event = self._free.pop() if self._free else self._new()
                 before = time.monotonic_ns()
-                self._record(event)
+                event.record()
                 event.synchronize()
                 after = time.monotonic_ns()
                 if best is None or after - before < best[2]:
@@ -219,21 +222,10 @@ class Cuda:
         return int(self._torch.cuda.max_memory_reserved())
 
 
-def _recorder(torch: Any) -> Any:
-    """Return what records an event on the current stream without making an object of that stream each time."""
+def _recording(torch: Any) -> tuple[Any, Any, Any]:
+    """Return what tells the current device, what tells its current stream's handle, and what records on a stream."""
     try:
-        here, handle_of = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
-        record = torch._C._CudaEventBase.record
+        low = torch._C
+        return low._cuda_getDevice, low._cuda_getCurrentRawStream, low._CudaEventBase.record
     except AttributeError:
-        return lambda event: event.record()
-    known: Any = (None, None, None)  # device, handle, stream
-
-    def record_here(event: Any) -> None:
-        nonlocal known
-        device = here()
-        handle = handle_of(device)
-        if handle != known[1] or device != known[0]:
-            known = (device, handle, torch.cuda.current_stream())
-        record(event, known[2])
-
-    return record_here
+        return lambda: None, lambda device: None, lambda event, stream: event.record()

@@ -18,6 +18,7 @@ class Marks:
     # that preempts where a thread enters it lets others run in our code that would have run a little later anyhow.
     cost_ns = costed = 0
     costing = False  # the minibatch in hand tells
+    out: Any  # takes a row that the loop is done with
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
@@ -71,14 +72,17 @@ class Marks:
         row = track.row
         row[PHASE] = TRAINING
         cuda = self._cuda or self._find_cuda()
+        again = row[LAUNCHED] is not None
         row[LAUNCHED] = now_us
         if cuda is None:
-            row[DONE] = row[LAUNCHED]
+            row[DONE] = now_us
         elif self.timing == "sync":
             self._torch.cuda.synchronize()
             row[DONE] = time.monotonic_ns() // 1000
-        else:
+        elif again:
             cuda.remark(row, DONE)
+        else:
+            cuda.mark(row, DONE)
         if entered:
             self.spent(entered)
 
@@ -111,6 +115,7 @@ class Marks:
     def _find_cuda(self) -> Any:
         if self._cuda is None and self._cuda_possible and self._cuda_started():
             self._cuda = Cuda(self._torch, self.emit, self.problem)
+            self.out = self._cuda.close
         return self._cuda
 
     def emit(self, row: list[Any]) -> None:

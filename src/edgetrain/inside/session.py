@@ -4,7 +4,7 @@
     for epoch in range(epochs):
         s.epoch(epoch)
         for batch in loader:
-            s.copying(); x = x.to(device); s.copied()
+            x = x.to(device); s.copied()  # with s.copying() before it, where the copy does not come first
             ...the step...
             s.launched()
         s.epoch_done(epoch, loss)
@@ -109,6 +109,7 @@ class Session(Marks):
         path = os.path.join(run, "minibatches-%d.ets" % self.pid)
         self._writer = stream.StreamWriter(path, "minibatches", stream.MINIBATCHES, {"pid": self.pid})
         self.emit: Any = self._writer.add  # bound: it runs once a minibatch
+        self.out = self.emit
         self._dirty = True
         self._stop = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="edgetrain-writer", daemon=True)
@@ -233,8 +234,10 @@ class Session(Marks):
         track.evaluating = not (self.training_mode and self._grad_enabled())
         if self.current is track:
             cuda = self._cuda
-            if cuda is not None and self.minibatches % 8 == 0 and cuda.due() and cuda.settle():
-                cuda.anchor()  # nothing is under way on the accelerator: it waits for this minibatch
+            if cuda is not None and self.minibatches % 8 == 0:
+                cuda.relieve()
+                if cuda.due() and cuda.settle():
+                    cuda.anchor()  # nothing is under way on the accelerator: it waits for this minibatch
             return
         stack = self._stack
         for other in [other for other in stack if other.left()]:
@@ -261,10 +264,7 @@ class Session(Marks):
         elif track.evaluating or not self._grad_enabled() or not self.training_mode:
             row[PHASE] = EVALUATION
         row[EPOCH] = track.epoch
-        if self._cuda is None:
-            self.emit(row)
-        else:
-            self._cuda.close(row)
+        self.out(row)
 
     def pass_ends(self, track: loaders.Pass) -> None:
         """A pass is over; the accelerator's clock is tied to ours again while the loop stands still."""
@@ -361,6 +361,6 @@ class Session(Marks):
     def _left_behind(self) -> None:
         # In a forked child: what the parent has in hand is the parent's to write.
         if self.pid != os.getpid():
-            self.emit = lambda row: None
+            self.emit = self.out = lambda row: None
             for writer in self._own_streams.values():
                 vars(writer)["add"] = self.emit

@@ -46,7 +46,7 @@ MINIBATCHES = (
     ("copied_us", "after:ready_us"),  # it was on the accelerator
     ("launched_us", "after:ready_us"),  # the host had issued the step
     ("done_us", "after:ready_us"),  # the step had finished on the accelerator
-    ("copying_us", "after:ready_us"),  # the copy began on the accelerator
+    ("copying_us", "after:ready_us"),  # the copy began; None: nobody said, so when the minibatch was ready
     ("sent_us", "after:asked_us"),  # this minibatch's index was sent to its worker
     ("worker", "plain"),  # which worker made it; None: the loop itself
     ("samples", "plain"),  # how many samples it holds
