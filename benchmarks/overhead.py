@@ -47,6 +47,7 @@ T90 = {2: 2.92, 3: 2.35, 4: 2.13, 5: 2.02, 9: 1.83, 14: 1.76, 19: 1.73, 24: 1.71
 PROFILED = 3  # turns of 20 steps under torch.profiler
 PAIRS = 8  # of turns in a repeat
 READ_S, KEEP_S = 0.1, session.KEEP_S  # how often the sampler reads and the record is kept
+NULL_EVERY = 4  # repeats
 LOADERS = 3  # of each kind: where a loader's memory happens to lie can make a per cent
 MOST_RATIO, MOST_US, MOST_CPU_SHARE = 1.01, 25.0, 0.01  # what is promised
 
@@ -133,12 +134,13 @@ class Turns:
 
     The machine's own ups and downs last longer than a turn, so both variants get the same share of them. There are a
     few loaders of each kind; they live as long as the comparison, each repeat takes the next of each kind, and none is
-    the bottleneck: images travel as bytes and become floats where they are trained on.
+    the bottleneck. They deliver numbers, and the minibatch comes from pinned memory: to carry one between processes is
+    torch's work, takes the interpreter's lock whenever it comes, and makes steps differ by a sixth among themselves.
 
     What runs beside a real recording runs here in recorded turns alone, as often for each second of them. The sampler
     is stopped (SIGSTOP) otherwise; when it goes on it is late and reads at once. A thread of its own keeps the record,
-    within a turn. With eight cores or more the training process keeps to four of its own and the workers to the others;
-    the sampler goes where the kernel puts it.
+    woken as a turn begins. With eight cores or more the training process keeps to four of its own and the workers to
+    the others; the sampler goes where the kernel puts it.
     """
 
     def __init__(self, name: str, device: str, sampler: bool) -> None:
@@ -149,14 +151,17 @@ class Turns:
         self.network = networks.build(name).to(device)
         self.optimizer = torch.optim.SGD(self.network.parameters(), lr=0.01, momentum=0.9)
         self._cuda = device == "cuda"
-        image = torch.randint(0, 256, networks.input_shape(name), dtype=torch.uint8)
-        dataset = Ready(16 * 1_000_000, (image, 1))
+        minibatch = torch.randn(16, *networks.input_shape(name)), torch.ones(16, dtype=torch.long)
+        self._minibatch = [part.pin_memory() if self._cuda else part for part in minibatch]
+        dataset = Ready(16 * 1_000_000, 1)
         self.bare = [self._endless(dataset) for _ in range(LOADERS)]  # before the session: nobody looks at them
         session.KEEP_S = 3600.0  # not by itself
         self._unkept_s = self._unread_s = 0.0  # recorded, since the record was kept and since the sampler read
+        self._keep, self._kept = threading.Semaphore(0), threading.Semaphore(0)
         self._stack = ExitStack()
         self.beside, self.marks = self._stack.enter_context(recording(sampler, self._cores))
         self.watched = [self._endless(dataset) for _ in range(LOADERS)]
+        threading.Thread(target=self._keeper, daemon=True).start()
         for turn in range(LOADERS):
             for variant in ("bare", "recorded"):
                 self.take(variant, turn, 10)
@@ -178,34 +183,40 @@ class Turns:
         number += variant == "null"
         batches = (self.watched if variant == "recorded" else self.bare)[number % LOADERS]
         marks = self.marks if variant == "recorded" else None
-        keeper = self._beside() if marks is not None else None
+        keeps = marks is not None and self._beside()
         self._finish()
         ends = [time.perf_counter()]
-        if keeper is not None:
-            keeper.start()
+        if keeps:
+            self._keep.release()
         for _ in range(steps):
-            images, labels = next(batches)
-            self._step(images, labels, marks)
+            next(batches)
+            self._step(marks)
             ends.append(time.perf_counter())
         self._finish()
         ends[-1] = time.perf_counter()
         self._sampler(signal.SIGSTOP)
-        if keeper is not None:
-            keeper.join()
+        if keeps:
+            self._kept.acquire()
         if marks is not None:
             self._unkept_s += ends[-1] - ends[0]
             self._unread_s += ends[-1] - ends[0]
         return [after - before for before, after in itertools.pairwise(ends)]
 
-    def _beside(self) -> threading.Thread | None:
-        """Let the sampler go on if it is its time; return the thread that keeps the record, if it is its time."""
+    def _beside(self) -> bool:
+        """Let the sampler go on if it is its time; return whether it is time to keep the record."""
         if self._unread_s >= READ_S:
             self._unread_s = 0.0
             self._sampler(signal.SIGCONT)
         if self._unkept_s < KEEP_S:
-            return None
+            return False
         self._unkept_s = 0.0
-        return threading.Thread(target=self.marks.keep)
+        return True
+
+    def _keeper(self) -> None:
+        while True:
+            self._keep.acquire()
+            self.marks.keep()
+            self._kept.release()
 
     def profiled(self, steps: int) -> list[float]:
         """Train a turn under torch.profiler."""
@@ -214,12 +225,12 @@ class Turns:
         with torch.profiler.profile(activities=activities):
             return self.take("bare", 0, steps)
 
-    def _step(self, images: Any, labels: Any, marks: Any) -> None:
+    def _step(self, marks: Any) -> None:
+        images, labels = self._minibatch
         if self._cuda:
             images, labels = images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
         if marks is not None:
             marks.copied()
-        images = images.float()
         self.optimizer.zero_grad(set_to_none=True)
         torch.nn.functional.cross_entropy(self.network(images), labels).backward()
         self.optimizer.step()
@@ -234,7 +245,16 @@ class Turns:
         cores = self._cores[4:] if len(self._cores) >= 8 else self._cores
         pin = functools.partial(keep_to, cores)
         workers = min(2, len(cores))
-        return iter(DataLoader(dataset, batch_size=16, num_workers=workers, pin_memory=self._cuda, worker_init_fn=pin))
+        return iter(
+            DataLoader(
+                dataset,
+                batch_size=16,
+                num_workers=workers,
+                pin_memory=self._cuda,
+                worker_init_fn=pin,
+                collate_fn=list,
+            )
+        )
 
     def _sampler(self, number: signal.Signals) -> None:
         if self.beside is not None:
@@ -265,8 +285,8 @@ def in_turns(options: argparse.Namespace, say: Callable[[str], None]) -> bool:
             if repeat >= options.repeats and time.monotonic() > until:
                 break
             compared["recorded"].append(_repeat(turns, "recorded", repeat, options.minibatches))
-            if repeat % 3 == 0:
-                compared["null"].append(_repeat(turns, "null", repeat // 3, options.minibatches))
+            if repeat % NULL_EVERY == 0:
+                compared["null"].append(_repeat(turns, "null", repeat // NULL_EVERY, options.minibatches))
             if repeat % 20 == 19:
                 so_far = ratio_interval([each.beside / each.bare for each in compared["recorded"]])
                 print(

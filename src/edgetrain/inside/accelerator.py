@@ -18,7 +18,7 @@ from __future__ import annotations
 import collections
 import functools
 import threading
-import time
+from time import monotonic_ns
 from typing import Any
 
 US_PER_MS = 1000.0
@@ -99,7 +99,7 @@ class Cuda:
         if handle != self._handle or device != self._device:
             self._take_stream(device, handle)
         self._record(event, self._stream)
-        self._latest = entry = (event, row, column, time.monotonic_ns() // 1000)
+        self._latest = entry = (event, row, column, monotonic_ns() // 1000)
         self._waiting.append(entry)
 
     def _take_stream(self, device: int, handle: int) -> None:
@@ -168,7 +168,7 @@ class Cuda:
     def _host_us(self, event: Any, recorded: int) -> float:
         last, last_us = self._last
         at_us = last_us + last.elapsed_time(event) * US_PER_MS * self._rate
-        at_us = min(max(at_us, recorded), time.monotonic_ns() // 1000)
+        at_us = min(max(at_us, recorded), monotonic_ns() // 1000)
         if self._anchor is None or last is not self._anchor[0]:
             self._free.append(last)
         self._last = (event, at_us)
@@ -186,10 +186,10 @@ class Cuda:
             best: Any = None
             for _ in range(ANCHOR_TRIES):
                 event = self._free.pop() if self._free else self._new()
-                before = time.monotonic_ns()
+                before = monotonic_ns()
                 event.record()
                 event.synchronize()
-                after = time.monotonic_ns()
+                after = monotonic_ns()
                 if best is None or after - before < best[2]:
                     if best is not None:
                         self._free.append(best[0])
@@ -211,7 +211,7 @@ class Cuda:
 
     def due(self) -> bool:
         """Return whether the last anchor is older than a minute."""
-        return self._anchor is not None and time.monotonic_ns() // 1000 - self._anchor[1] > ANCHOR_EVERY_US
+        return self._anchor is not None and monotonic_ns() // 1000 - self._anchor[1] > ANCHOR_EVERY_US
 
     def name(self) -> str:
         """Return what the device calls itself."""

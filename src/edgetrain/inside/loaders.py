@@ -8,8 +8,8 @@ are the same from torch 1.13 to 2.15: the delivered index is `_rcvd_idx - 1`.
 from __future__ import annotations
 
 import os
-import time
 import weakref
+from time import monotonic_ns, thread_time_ns
 from typing import Any
 
 from . import counters, stream, worker
@@ -31,7 +31,7 @@ class Pass:
         self.workers = workers
         self.epoch: int | None = None
         self.generation = 0
-        self.began_us = time.monotonic_ns() // 1000
+        self.began_us = monotonic_ns() // 1000
         self.ended_us: int | None = None
         self.row: Any = None  # the minibatch now in the loop's hands
         self.batches = 0
@@ -80,7 +80,7 @@ class WorkerPass(Pass):
         """Time one `__next__`."""
         session = self.session
         costing = session.costing
-        entered = time.thread_time_ns() if costing else 0
+        entered = thread_time_ns() if costing else 0
         row = self.row
         if row is not None:
             if row[PHASE] == TRAINING and self.epoch is not None:
@@ -92,18 +92,18 @@ class WorkerPass(Pass):
                 self._close_row(self)
         looks = self._waited_long
         if looks:
-            waited, worked = counters.queued_ns(self._schedstat), time.thread_time_ns()
+            waited, worked = counters.queued_ns(self._schedstat), thread_time_ns()
         if costing:
             session.spent(entered)
-        asked = time.monotonic_ns()
+        asked = monotonic_ns()
         try:
             data = original(iterator)
         except BaseException:
             self.ended()
             raise
-        ready = time.monotonic_ns()
+        ready = monotonic_ns()
         if costing:
-            entered = time.thread_time_ns()
+            entered = thread_time_ns()
         ready_us = ready // 1000
         index = iterator._rcvd_idx - 1 if self._last_index is None else self._last_index
         sent_us, made_by = self.sent.pop(index, (None, None))
@@ -111,7 +111,7 @@ class WorkerPass(Pass):
         self._waited_long = ready - asked > WAIT_WORTH_US * 1000
         if looks:
             queued_us = (counters.queued_ns(self._schedstat) - waited) // 1000
-            cpu_us = (time.thread_time_ns() - worked) // 1000
+            cpu_us = (thread_time_ns() - worked) // 1000
         self.row = [
             self.loader, self.generation, None, index, UNKNOWN, asked // 1000, ready_us, None, None, None, None,
             sent_us, made_by, count(data), queued_us, cpu_us,
@@ -148,7 +148,7 @@ class OwnPass(Pass):
         """Time one `__next__`, which is the fetch itself."""
         session = self.session
         costing = session.costing
-        entered = time.thread_time_ns() if costing else 0
+        entered = thread_time_ns() if costing else 0
         if self.row is not None:
             self._close_row(self)
         self._collated_ns = 0
@@ -160,7 +160,7 @@ class OwnPass(Pass):
         except BaseException:
             self.ended()
             raise
-        entered = time.thread_time_ns() if costing else 0
+        entered = thread_time_ns() if costing else 0
         counted = self._counters.end(asked_us)
         index = self.batches
         self._write(
@@ -192,20 +192,20 @@ class OuterPass(Pass):
         """Time one `next`."""
         session = self.session
         costing = session.costing
-        entered = time.thread_time_ns() if costing else 0
+        entered = thread_time_ns() if costing else 0
         if self.row is not None:
             self._close_row(self)
         if costing:
             session.spent(entered)
-        asked = time.monotonic_ns()
+        asked = monotonic_ns()
         try:
             data = original(iterator)
         except BaseException:
             self.ended()
             raise
-        ready = time.monotonic_ns()
+        ready = monotonic_ns()
         if costing:
-            entered = time.thread_time_ns()
+            entered = thread_time_ns()
         self.row = [
             self.loader, self.generation, None, self.batches, UNKNOWN, asked // 1000, ready // 1000, None, None, None,
             None, None, None, count(data), None, None,
@@ -258,7 +258,7 @@ def install(dataloader: Any, session_of: Any) -> None:
         if session is None:
             return original_init(self, loader, *args, **kwargs)
         number = session.number_of(loader)
-        self._edgetrain_began_us = time.monotonic_ns() // 1000  # the pass includes the start of its workers
+        self._edgetrain_began_us = monotonic_ns() // 1000  # the pass includes the start of its workers
         loop = workers._worker_loop
         workers._worker_loop = worker.WorkerLoop(loop, session.run, number, session.generation_of(number), os.getpid())
         try:
@@ -291,7 +291,7 @@ def install(dataloader: Any, session_of: Any) -> None:
 
     def _try_put_index(self: Any) -> None:
         track = self._edgetrain
-        before, at_ns = self._send_idx, time.monotonic_ns()
+        before, at_ns = self._send_idx, monotonic_ns()
         original_put(self)
         if track is not None and self._send_idx != before:
             track.sent[before] = (at_ns // 1000, self._task_info[before][0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from time import monotonic_ns, thread_time_ns
 from typing import Any
 
 from .accelerator import Cuda
@@ -27,7 +27,7 @@ class Marks:
         self._cuda: Cuda | None = None
         self._cuda_possible = bool(getattr(torch.version, "cuda", None) or getattr(torch.version, "hip", None))
         self._cuda_started = torch.cuda.is_initialized
-        readings = [time.thread_time_ns() for _ in range(8)]
+        readings = [thread_time_ns() for _ in range(8)]
         self._clock_ns = min(after - before for before, after in zip(readings, readings[1:]))
 
     def copying(self) -> None:
@@ -39,10 +39,10 @@ class Marks:
         track = self.current
         if track is None or track.row is None:
             return
-        entered = time.thread_time_ns() if self.costing else 0
+        entered = thread_time_ns() if self.costing else 0
         if self.timing == "sync" and (self._cuda or self._find_cuda()) is not None:
             self._torch.cuda.synchronize()
-        track.row[COPYING] = time.monotonic_ns() // 1000
+        track.row[COPYING] = monotonic_ns() // 1000
         if entered:
             self.spent(entered)
 
@@ -51,24 +51,24 @@ class Marks:
         track = self.current
         if track is None or track.row is None:
             return
-        entered = time.thread_time_ns() if self.costing else 0
+        entered = thread_time_ns() if self.costing else 0
         cuda = self._cuda or self._find_cuda()
         if cuda is not None and self.timing != "sync":
             cuda.mark(track.row, COPIED)
         else:
             if cuda is not None:
                 self._torch.cuda.synchronize()
-            track.row[COPIED] = time.monotonic_ns() // 1000
+            track.row[COPIED] = monotonic_ns() // 1000
         if entered:
             self.spent(entered)
 
     def launched(self) -> None:
         """The host has issued the step of this minibatch."""
-        now_us = time.monotonic_ns() // 1000
+        now_us = monotonic_ns() // 1000
         track = self.current
         if track is None or track.row is None:
             return
-        entered = time.thread_time_ns() if self.costing else 0
+        entered = thread_time_ns() if self.costing else 0
         row = track.row
         row[PHASE] = TRAINING
         cuda = self._cuda or self._find_cuda()
@@ -78,7 +78,7 @@ class Marks:
             row[DONE] = now_us
         elif self.timing == "sync":
             self._torch.cuda.synchronize()
-            row[DONE] = time.monotonic_ns() // 1000
+            row[DONE] = monotonic_ns() // 1000
         elif again:
             cuda.remark(row, DONE)
         else:
@@ -88,8 +88,8 @@ class Marks:
 
     def step_seen(self) -> None:
         """A hook saw a backward pass or an optimiser step end: every minibatch in hand was trained on."""
-        now_us = time.monotonic_ns() // 1000
-        entered = time.thread_time_ns() if self.costing else 0
+        now_us = monotonic_ns() // 1000
+        entered = thread_time_ns() if self.costing else 0
         cuda = self._cuda or self._find_cuda()
         synchronised = cuda is not None and self.timing == "sync"
         if synchronised:
@@ -102,7 +102,7 @@ class Marks:
             row[PHASE] = TRAINING
             row[LAUNCHED] = now_us
             if cuda is None or synchronised:
-                row[DONE] = time.monotonic_ns() // 1000 if synchronised else row[LAUNCHED]
+                row[DONE] = monotonic_ns() // 1000 if synchronised else row[LAUNCHED]
             elif track is self.current or track is lingering:
                 cuda.remark(row, DONE)
         if entered:
@@ -110,7 +110,7 @@ class Marks:
 
     def spent(self, since_ns: int) -> None:
         """Count our own CPU time in the training thread since this reading of its clock, less the reading's own."""
-        self.cost_ns += time.thread_time_ns() - since_ns - self._clock_ns
+        self.cost_ns += thread_time_ns() - since_ns - self._clock_ns
 
     def _find_cuda(self) -> Any:
         if self._cuda is None and self._cuda_possible and self._cuda_started():
