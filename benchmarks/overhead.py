@@ -45,7 +45,7 @@ from edgetrain.workload import networks
 # Student's quantile by degrees of freedom.
 T90 = {2: 2.92, 3: 2.35, 4: 2.13, 5: 2.02, 9: 1.83, 14: 1.76, 19: 1.73, 24: 1.71, 29: 1.70, 59: 1.67, 99: 1.66}
 PROFILED = 3  # turns of 20 steps under torch.profiler
-PAIRS = 8  # of turns in a repeat
+PAIRS = 10  # of turns in a repeat
 READ_S, KEEP_S = 0.1, session.KEEP_S  # how often the sampler reads and the record is kept
 NULL_EVERY = 4  # repeats
 LOADERS = 3  # of each kind: where a loader's memory happens to lie can make a per cent
@@ -441,7 +441,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="few repeats of everything that runs here")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=0.0, help="--turns: go on for so long with each network")
-    parser.add_argument("--minibatches", type=int, default=5, help="in a turn")
+    parser.add_argument("--minibatches", type=int, default=4, help="in a turn; steps alternate, so an even number")
     parser.add_argument("--no-sampler", action="store_true", help="the stopwatch alone, without telemetry beside it")
     parser.add_argument("--markdown", type=Path)
     arguments = parser.parse_args()

@@ -132,6 +132,25 @@ def test_few_events_are_asked_whether_they_are_finished(monkeypatch: pytest.Monk
     assert len(asked) < 12
 
 
+def test_the_keeper_pauses_a_bounded_number_of_times_and_the_loop_never(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device()
+    cuda, emitted, _ = cuda_on(device)
+    cuda.anchor()
+    pauses: list[float] = []
+    monkeypatch.setattr(accelerator, "sleep", pauses.append)
+    for events, most in ((15, 0), (40, 2), (3000, accelerator.MOST_PAUSES)):
+        for pause_s in (0.001, 0.0):
+            for _ in range(events):
+                row: list[Any] = [None]
+                cuda.mark(row, 0)
+                cuda.close(row)
+            assert cuda.settle(pause_s=pause_s)
+            assert len(pauses) <= most and (pauses or not most or not pause_s)
+            pauses.clear()
+            assert len(emitted) == events
+            emitted.clear()
+
+
 def test_an_event_recorded_again_behind_the_keepers_back_waits_for_its_new_instant() -> None:
     device = Device()
     cuda, emitted, problems = cuda_on(device)

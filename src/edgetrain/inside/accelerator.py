@@ -18,13 +18,15 @@ from __future__ import annotations
 import collections
 import functools
 import threading
-from time import monotonic_ns
+from time import monotonic_ns, sleep
 from typing import Any
 
 US_PER_MS = 1000.0
 ANCHOR_TRIES = 20  # the narrowest of these is kept
 ANCHOR_EVERY_US = 60 * 1000 * 1000
 MOST_WAITING = 20_000  # events not yet read; a training that outruns the keeper by more reads some itself
+AT_ONCE = 16  # events that the keeper reads before it lets the loop go on
+MOST_PAUSES = 64  # in one go
 MOST_DRIFT = 1e-3  # a clock off by more than this is a broken anchor, not drift
 
 
@@ -121,10 +123,15 @@ class Cuda:
         if len(self._waiting) > MOST_WAITING:
             self.settle(64)
 
-    def settle(self, most: int = -1) -> bool:
-        """Read finished events, oldest first, without waiting; return whether none is left."""
+    def settle(self, most: int = -1, pause_s: float = 0.0) -> bool:
+        """Read finished events, oldest first, without waiting for them; return whether none is left.
+
+        With a pause, let go of the interpreter after a few events: a loop that wants it waits for those alone.
+        """
         waiting = self._waiting
         finished = self._count_finished()
+        at_once = max(AT_ONCE, 1 + finished // MOST_PAUSES)
+        read = 0
         while True:
             with self._lock:
                 if not waiting:
@@ -136,18 +143,19 @@ class Cuda:
                     self._emit(waiting.popleft())
                     continue
                 event, row, column, recorded = entry
-                if most == 0 or not (finished > 0 or event.query()):
+                if read == most or not (read < finished or event.query()):
                     return False
                 waiting.popleft()
                 try:
                     row[column] = int(self._host_us(event, recorded))
                 except (RuntimeError, ValueError) as error:  # recorded on another device than the chain's
-                    if finished > 0 and not event.query():  # recorded again since, or on another stream
+                    if read < finished and not event.query():  # recorded again since, or on another stream
                         waiting.appendleft(entry)
                         return False
                     self._problem("an event on the accelerator could not be placed: %s" % error)
-            most -= 1
-            finished -= 1
+            read += 1
+            if pause_s and read % at_once == 0:
+                sleep(pause_s)
 
     def _count_finished(self) -> int:
         """Return how many events are finished, oldest first: a stream works in order, so few have to be asked."""

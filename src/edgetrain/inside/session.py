@@ -30,6 +30,7 @@ from .loaders import EPOCH, EVALUATION, PHASE, TRAINING
 from .marks import Marks
 
 KEEP_S = 1.0  # how often the streams go out
+PAUSE_S = 0.0005  # of the keeper, after a few events: long enough for the loop's thread to wake up
 NAME = "_edgetrain_session"  # on torch's loader module: one session a process, however this package was imported
 
 
@@ -324,7 +325,7 @@ class Session(Marks):
         """Read finished events and write what waits."""
         if self._cuda is not None:
             with self.guard("events on the accelerator could not be read"):
-                self._cuda.settle()
+                self._cuda.settle(pause_s=PAUSE_S)
         for writer in self._streams():
             writer.flush()
         if self._dirty:
