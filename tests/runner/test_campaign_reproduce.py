@@ -4,6 +4,8 @@ import io
 
 import pytest
 
+from edgetrain.analysis.findings import CANNOT_SAY
+from edgetrain.cli.reproduce import _judge
 from edgetrain.runner import reproduce
 from edgetrain.runner.reproduce_data import light_pictures, padded
 
@@ -45,6 +47,23 @@ def test_ram_experiments_read_at_least_300_megabytes_and_both_fit_and_do_not(sec
     assert section.dataset_bytes >= 300e6
     held = [int(run.factors["page_cache"].removesuffix("MB")) * 1e6 for run in section.plan.runs()]
     assert min(held) < section.dataset_bytes < max(held)
+
+
+@pytest.mark.parametrize(
+    ("names", "letters"),
+    [
+        (("workers",), "ABCD"),
+        (("ram",), "D"),
+        (("sizes",), "EF"),
+        (("batch", "networks"), ""),
+        (reproduce.SECTIONS, "ABCDEF"),
+    ],
+)
+def test_findings_of_sections_not_asked_for_are_not_judged(sections, names, letters):
+    asked = list(sections(True, names).values())
+    findings = _judge(asked, {one.name: [] for one in asked})
+    assert "".join(one.letter for one in findings) == letters
+    assert all(one.verdict == CANNOT_SAY for one in findings)  # no run was made
 
 
 def test_padding_keeps_the_picture_and_gives_the_size():

@@ -10,12 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from edgetrain.analysis import digest
-from edgetrain.analysis.factors import Row, conclusions, label, settings, tabulate
+from edgetrain.analysis.factors import Row, conclusions, label, tabulate
 from edgetrain.analysis.variability import variability
 from edgetrain.cli.options import JsonOption, StoreOption
 from edgetrain.cli.progress import Shown
 from edgetrain.device import open_device
 from edgetrain.errors import EdgetrainError, UsageError
+from edgetrain.report.campaigns import factor_cells
 from edgetrain.report.document import emit
 from edgetrain.report.text import console, plain_table
 from edgetrain.runner import Interrupted, execute
@@ -25,7 +26,7 @@ from edgetrain.runner.plan import Plan, ReadMode, read_plan
 from edgetrain.runner.plan_settings import json_schema
 from edgetrain.schema import SCHEMA, Experiment
 from edgetrain.store import Store
-from edgetrain.units import spell, spell_bytes, spell_seconds
+from edgetrain.units import spell, spell_seconds
 
 PANEL, ORDER = "lab", 20
 
@@ -168,33 +169,10 @@ def _show_plan(under_way: Campaign, json: bool) -> None:
 
 def factor_table(rows: list[Row]) -> Any:
     """Return stall, compute and end-to-end time by factor."""
-    names, cells = settings(rows)
-    heads = [
-        *names,
-        "runs",
-        "cold\nend to end",
-        "stall",
-        "of it\nfill",
-        "later\nend to end",
-        "stall",
-        "compute",
-        "read again",
-    ]
-    table = plain_table(*heads)
-    for row, setting in zip(rows, cells, strict=True):
-        first, later = row.first, row.later
-        read = later.read_bytes if later else None
-        table.add_row(
-            *setting,
-            str(len(row.runs)),
-            spell_seconds(first.e2e_s if first else None),
-            spell_seconds(first.stall_s if first else None),
-            spell_seconds(first.fill_s if first else None),
-            spell_seconds(later.e2e_s if later else None),
-            spell_seconds(later.stall_s if later else None),
-            spell_seconds(row.median.compute_s),
-            spell_bytes(read),
-        )
+    heads, cells = factor_cells(rows)
+    table = plain_table(*(head.replace(" end to end", "\nend to end").replace("it fill", "it\nfill") for head in heads))
+    for row in cells:
+        table.add_row(*row)
     return table
 
 

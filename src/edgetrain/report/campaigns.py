@@ -76,28 +76,24 @@ def _reason(finding: Finding) -> str:
     return f" ({finding.reason})" if finding.reason else ""
 
 
-def _rows_markdown(rows: Sequence[Row]) -> list[str]:
+def factor_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Return heads and cells of stall, compute and end-to-end time by factor."""
     names, settings_told = settings(rows)
-    heads = [
-        *names,
-        "runs",
-        "cold end to end",
-        "stall",
-        "of it fill",
-        "later end to end",
-        "stall",
-        "compute",
-        "read again",
-    ]
-    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    heads = [*names, "runs", "cold end to end", "stall", "of it fill", "later end to end", "stall", "compute"]
+    table = []
     for row, told in zip(rows, settings_told, strict=True):
         first, later = row.first, row.later
         cells = [*told, str(len(row.runs))]
         cells += [spell_seconds(getattr(first, name, None)) for name in ("e2e_s", "stall_s", "fill_s")]
         cells += [spell_seconds(getattr(later, name, None)) for name in ("e2e_s", "stall_s")]
         cells += [spell_seconds(row.median.compute_s), spell_bytes(later.read_bytes if later else None)]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        table.append(cells)
+    return [*heads, "read again"], table
+
+
+def _rows_markdown(rows: Sequence[Row]) -> list[str]:
+    heads, table = factor_cells(rows)
+    return [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *(f"| {' | '.join(cells)} |" for cells in table)]
 
 
 def write_figures(path: Path, rows: Mapping[str, Sequence[Row]], curves: Sequence[tuple[str, CacheCurve]]) -> None:
