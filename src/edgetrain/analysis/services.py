@@ -89,7 +89,7 @@ def services(
     receive, receive_lock = _receive(main, made, receive_us, holding.during(since, ready))
     dispatch = np.zeros_like(fetch)
     waited = np.where(own, 0.0, np.maximum(began - np.fmax(sent, free), 0.0))
-    dispatch[:, CONTENTION] = np.fmin(np.nan_to_num(made("waking_us")), waited)
+    dispatch[:, CONTENTION] = np.fmin(_filled(made("waking_us")), waited)
     dispatch[:, HANDOVER] = waited - dispatch[:, CONTENTION]
     # The loop's own fetch is followed by whatever it did before the batch was in hand (pinning).
     receive[own] = 0.0
@@ -131,7 +131,9 @@ def _fetch(made: Callable[[str], Floats], wall: Floats) -> Floats:
     """Split the wall time of each fetch by cause."""
     split = np.zeros((len(wall), CAUSES))
     wall = np.maximum(np.nan_to_num(wall), 0.0)
-    looked_at = ~np.isnan(made("cpu_us"))
+    timed = ~np.isnan(made("cpu_us"))
+    looked_at = timed & ~np.isnan(made("helpers_us"))
+    looked_at = looked_at if looked_at.any() else timed
     cpu = np.minimum(np.nan_to_num(made("cpu_us")), wall)
     queued = np.minimum(np.nan_to_num(made("queued_us")), wall - cpu)
     stolen = np.minimum(np.nan_to_num(made("stolen_us")), wall - cpu - queued)
@@ -149,12 +151,36 @@ def _fetch(made: Callable[[str], Floats], wall: Floats) -> Floats:
     split[:, BLOCKED] = rest - helped - helpers_waited + kernel
     split[:, PREPROCESS] = cpu - kernel + helped
     split[:, CONTENTION] = queued + stolen + helpers_waited
-    # Short fetches are looked at one in eight: the others are made of the same as those like them, on average.
     if looked_at.any() and not looked_at.all():
-        alike = looked_at & (wall <= wall[~looked_at].max())
-        seen = split[alike if alike.any() else looked_at].sum(axis=0)
-        split[~looked_at] = wall[~looked_at, None] * seen / max(seen.sum(), 1e-9)
+        _fill(split, wall, cpu, timed, looked_at, looked_at & (cold == 0.0))
     return split
+
+
+def _fill(
+    split: Floats,
+    wall: Floats,
+    cpu: Floats,
+    timed: NDArray[np.bool_],
+    looked_at: NDArray[np.bool_],
+    warm: NDArray[np.bool_],
+) -> None:
+    """Split the fetches between the looks, in place: they are made of the same as those like them, on average.
+
+    Of those whose CPU time is known only the rest is open; in one much longer than those looked at it is blocking.
+    While a worker reads from the medium every fetch is looked at, so the others are like the warm ones.
+    """
+    models = warm if warm.any() else looked_at
+    unseen = ~timed
+    if unseen.any():
+        alike = models & (wall <= wall[unseen].max())
+        seen = split[alike if alike.any() else models].sum(axis=0)
+        split[unseen] = wall[unseen, None] * seen / max(seen.sum(), 1e-9)
+    partly = timed & ~looked_at & (wall <= 2 * np.median(wall[models]))
+    rest = split[models].sum(axis=0)
+    rest[PREPROCESS] = max(rest[PREPROCESS] - cpu[models].sum(), 0.0)
+    if partly.any() and rest.sum() > 0:
+        split[partly] = (wall - cpu)[partly, None] * rest / rest.sum()
+        split[partly, PREPROCESS] += cpu[partly]
 
 
 class Holding:
@@ -228,9 +254,10 @@ def _receive(
 ) -> tuple[Floats, Floats]:
     """Split the time the loop took to get what was on its way; and waiting for the lock."""
     split = np.zeros((len(wall), CAUSES))
-    queued = np.minimum(np.nan_to_num(main("queued_us")), wall)
+    # To be woken and to unpickle take about the same each time, however long the wait before.
+    queued = np.minimum(_filled(main("queued_us")), wall)
     # The loop's CPU time of the whole wait: nearly all of it is spent on receiving.
-    busy = np.minimum(np.nan_to_num(main("cpu_us")) + np.nan_to_num(made("feeder_cpu_us")), wall - queued)
+    busy = np.minimum(_filled(main("cpu_us")) + np.nan_to_num(made("feeder_cpu_us")), wall - queued)
     split[:, CONTENTION] = queued
     split[:, HANDOVER] = wall - queued
     return _take_lock(split, wall - queued - busy, held)

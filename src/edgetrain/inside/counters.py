@@ -15,13 +15,15 @@ from typing import Any
 
 RUSAGE_THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 BLOCK_BYTES = 512  # the kernel's ru_inblock is its read_bytes in these, and six times cheaper to read
-# A fetch shorter than this makes little stall worth explaining: of such fetches one in eight is looked at, so that a
-# small network is not slowed down by being watched; the others have their instants alone.
-SHORT_US = 1000
-SKIP = 7
+# A look takes some 50 µs between cold caches: one is owed for so much time fetched, so that a small network is not
+# slowed down by being watched. Fetches between the looks have their instants, and from a millisecond on their CPU time.
+# What reads from the medium, or has helper threads at work, is looked at each time.
+LOOK_WORTH_US = 8000
+TIMED_US = 1000
+SKIP = 7  # most fetches between two looks
 UNSEEN = (None,) * 10
 CPU_ALONE = (None,) * 9
-COSTED = 16  # one minibatch in so many tells what we cost, in the loop and in a worker
+COSTED = 17  # one minibatch in so many tells what we cost, in the loop and in a worker: not in step with the looks
 HELPERS_WORTH_US = 200  # less CPU time of other threads than this within one fetch is not worth listing them for
 
 
@@ -78,6 +80,8 @@ class ThreadCounters:
         self._light = False  # this fetch is timed only
         self._light_from_ns = 0  # the thread's CPU clock when it began
         self._skip = 0  # fetches to time only
+        self._usual_us = 0  # how long the last fetch that was looked at took
+        self._odd = 0
 
     def exclude(self, thread: Any) -> None:
         """Leave a thread of the queue's or ours out of the helpers."""
@@ -113,14 +117,9 @@ class ThreadCounters:
         helpers.
         """
         fetched = time.monotonic_ns() // 1000
-        short = fetched - began_us < SHORT_US
+        took_us = fetched - began_us
         if self._light:
-            if short:
-                return (fetched,) + UNSEEN
-            # The long one among short ones is the one that makes a stall: whether it computed or stood still is known.
-            self._skip = 0
-            return (fetched, (time.thread_time_ns() - self._light_from_ns) // 1000) + CPU_ALONE
-        self._skip = SKIP if short else 0
+            return (fetched,) + self._timed(took_us)
         queued = self._last_queued_ns = queued_ns(self._schedstat)
         thread, process = time.thread_time_ns(), time.process_time_ns()
         usage = resource.getrusage(RUSAGE_THREAD)
@@ -143,6 +142,12 @@ class ThreadCounters:
         whole, self._whole = self._whole, resource.getrusage(resource.RUSAGE_SELF)
         # Helper threads read and compute for the fetch: with them, the process's kernel time since the last fetch.
         system_s = usage.ru_stime - before[5] if helpers is None else self._whole.ru_stime - whole.ru_stime
+        read_blocks = self._whole.ru_inblock - whole.ru_inblock
+        self._usual_us = took_us
+        if took_us < LOOK_WORTH_US and not read_blocks and not self._listing:
+            # One more every second time: what comes in turns must not always be looked at, or never.
+            self._odd ^= 1
+            self._skip = min(SKIP, LOOK_WORTH_US // (took_us + 1)) + self._odd
         return (
             fetched,
             cpu_us,
@@ -151,11 +156,21 @@ class ThreadCounters:
             waited_us if self._schedstat is not None else None,
             helpers_queued_us,
             rest_us if switches == 0 else 0,
-            (self._whole.ru_inblock - whole.ru_inblock) * BLOCK_BYTES if self._counts_bytes else None,
+            read_blocks * BLOCK_BYTES if self._counts_bytes else None,
             usage.ru_majflt - before[2],
             switches,
             helpers,
         )
+
+    def _timed(self, took_us: int) -> tuple[int | None, ...]:
+        """Return the columns of a fetch that was only timed, from CPU time on."""
+        if took_us > TIMED_US and took_us > 2 * self._usual_us:
+            self._skip = 0  # the long one among short ones makes the stall: what comes next is worth a look
+        if self._skip == 0:
+            self._last_queued_ns = queued_ns(self._schedstat)  # the next one's waking is counted from here
+        if took_us < TIMED_US:
+            return UNSEEN
+        return ((time.thread_time_ns() - self._light_from_ns) // 1000,) + CPU_ALONE
 
     def _others_ns(self) -> int:
         total = 0

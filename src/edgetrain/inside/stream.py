@@ -51,11 +51,11 @@ MINIBATCHES = (
     ("worker", "plain"),  # which worker made it; None: the loop itself
     ("samples", "plain"),  # how many samples it holds
     ("queued_us", "plain"),  # run-queue wait of the loop's thread between asked and ready
-    ("cpu_us", "plain"),  # CPU time of the loop's thread between them; both None: waits are too short to look
+    ("cpu_us", "plain"),  # CPU time of the loop's thread between them; both None: not looked at
 )
 
-# Of fetches shorter than a millisecond one in eight is looked at: the others have instants, and None for the rest. One
-# that turns out longer than that has its CPU time too.
+# One look is taken for each eight milliseconds fetched, at least at one fetch in nine, and at each that reads from the
+# medium: the others have instants, their CPU time if they took a millisecond, and None for the rest.
 # Bytes are never lost: they are counted with the next fetch that is looked at.
 WORKERS = (
     ("loader", "plain"),

@@ -153,7 +153,7 @@ class _Stopwatch:
         """
         self._sends += 1
         row = self._sending[0] if self._sending else None
-        if row is None or row[3][1] is None:
+        if row is None or row[3][2] is None:
             return None
         if self._feeder_fd is None:
             self._feeder_fd = counters.open_schedstat()
