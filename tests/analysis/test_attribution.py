@@ -55,6 +55,29 @@ def test_two_equal_causes_get_half_each_whatever_their_order(workers: int) -> No
     assert said["preprocess"] == pytest.approx(0.5, abs=0.03)
 
 
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("one_in", [2, 3, 8])
+@pytest.mark.parametrize("timed", [True, False])
+def test_fetches_between_the_looks_are_made_of_what_those_like_them_are(workers: int, one_in: int, timed: bool) -> None:
+    def cost(batch: int) -> Cost:
+        return Cost(blocked=3_000 + 500 * (batch % 5), cpu=2_000, queued=1_000 + 100 * (batch % 7))
+
+    whole, _ = shares(cost, workers, step_us=1_000)
+    minibatches, made = record(cost, 300, workers, 1_000)
+    between = np.arange(300) % one_in != 0
+    for name in ("helpers_us", "queued_us", "system_us", "stolen_us", "switches", "waking_us", "feeder_queued_us"):
+        made[name] = np.where(between, -1, made[name])
+    if not timed:
+        made["cpu_us"] = np.where(between, -1, made["cpu_us"])
+    parts = break_down(minibatches)
+    said = attribute(minibatches, made, parts.rows, parts.stall_s)
+    check_law(said, parts.stall_s)
+    counts = slice(2 * workers + 1, None)
+    for cause in CAUSES:
+        share = getattr(said, f"{cause}_s")[counts].sum() / parts.stall_s[counts].sum()
+        assert share == pytest.approx(whole[cause], abs=0.03)
+
+
 @pytest.mark.parametrize(("workers", "hogs"), [(0, 1), (1, 1), (2, 1), (1, 2), (4, 1)])
 def test_a_shared_core_splits_like_its_time_slices(workers: int, hogs: int) -> None:
     others = hogs + max(workers, 1) - 1

@@ -100,7 +100,7 @@ def test_what_the_run_was_trained_with_is_on_record(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_long_fetch_among_short_ones_is_known_to_have_stood_still(workers: int, tmp_path: Path) -> None:
-    """Short fetches are looked at one in eight; the long one in ten must not fall between the looks."""
+    """Short fetches are looked at now and then; the long one in ten must not fall between the looks."""
     scenes.train(tmp_path, DataLoader(scenes.Straggles(), batch_size=1, num_workers=workers), epochs=1)
     minibatches, made = records.joined(tmp_path)
     wall = made["fetched_us"] - made["began_us"]

@@ -23,7 +23,7 @@ TIMED_US = 1000
 SKIP = 7  # most fetches between two looks
 UNSEEN = (None,) * 10
 CPU_ALONE = (None,) * 9
-COSTED = 17  # one minibatch in so many tells what we cost, in the loop and in a worker: not in step with the looks
+COSTED = 16  # one minibatch in so many tells what we cost, in the loop and in a worker
 HELPERS_WORTH_US = 200  # less CPU time of other threads than this within one fetch is not worth listing them for
 
 
@@ -81,7 +81,7 @@ class ThreadCounters:
         self._light_from_ns = 0  # the thread's CPU clock when it began
         self._skip = 0  # fetches to time only
         self._usual_us = 0  # how long the last fetch that was looked at took
-        self._odd = 0
+        self._coin = 1
 
     def exclude(self, thread: Any) -> None:
         """Leave a thread of the queue's or ours out of the helpers."""
@@ -145,9 +145,9 @@ class ThreadCounters:
         read_blocks = self._whole.ru_inblock - whole.ru_inblock
         self._usual_us = took_us
         if took_us < LOOK_WORTH_US and not read_blocks and not self._listing:
-            # One more every second time: what comes in turns must not always be looked at, or never.
-            self._odd ^= 1
-            self._skip = min(SKIP, LOOK_WORTH_US // (took_us + 1)) + self._odd
+            # One more by the toss of a coin: what comes in turns must not always be looked at, or never.
+            self._coin = (1103515245 * self._coin + 12345) & 0x7FFFFFFF
+            self._skip = min(SKIP, LOOK_WORTH_US // (took_us + 1)) + (self._coin >> 16 & 1)
         return (
             fetched,
             cpu_us,
