@@ -94,8 +94,10 @@ class Cuda:
             self.anchor()
             if self._anchor is None:
                 return
-        free = self._free
-        event = free.pop() if free else self._new()  # no other thread takes one
+        try:
+            event = self._free.pop()
+        except IndexError:
+            event = self._new()
         device = self._here()
         handle = self._handle_of(device)
         if handle != self._handle or device != self._device:
@@ -214,7 +216,7 @@ class Cuda:
                 self._last = (event, at_us)
             self.anchors.append({"at_us": int(at_us), "pm_us": width_ns / 2000.0, "rate": self._rate})
             del self.anchors[1:-100]
-        except RuntimeError as error:
+        except (RuntimeError, IndexError) as error:  # another thread may have taken the last event
             self._problem("the accelerator's clock could not be tied to the host's: %s" % error)
 
     def due(self) -> bool:

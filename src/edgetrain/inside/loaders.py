@@ -18,7 +18,7 @@ from . import counters, stream, worker
 (LOADER, GENERATION, EPOCH, BATCH, PHASE, ASKED, READY, COPIED, LAUNCHED, DONE, COPYING, SENT, WORKER, SAMPLES,
  QUEUED, CPU) = range(len(stream.MINIBATCHES))  # fmt: skip
 UNKNOWN, TRAINING, EVALUATION = 0, 1, 2
-LOOK_WORTH_NS = counters.LOOK_WORTH_US * 1000  # so long a wait, or as many short ones, is worth a look at the next
+WAIT_WORTH_US = 1000  # after a shorter wait the next one is not worth a look at the run queue
 
 
 class Pass:
@@ -61,7 +61,7 @@ class WorkerPass(Pass):
     def __init__(self, session: Any, loader: Any, iterator: Any) -> None:
         Pass.__init__(self, session, loader, iterator._num_workers, iterator)
         self.sent: dict[int, tuple[int, int]] = {}  # batch: (instant, worker)
-        self._unlooked_ns = 0  # waited since the last look at the run queue
+        self._waited_long = False  # for the last minibatch: then it is worth looking at the next wait
         self._last_index = None  # of the batch that arrived last, where order is not kept
         if not getattr(iterator, "_in_order", True):
             # Weak on both sides: torch ends the workers when the iterator's last reference goes.
@@ -90,9 +90,8 @@ class WorkerPass(Pass):
                 session.out(row)
             else:
                 self._close_row(self)
-        looks = self._unlooked_ns > LOOK_WORTH_NS
+        looks = self._waited_long
         if looks:
-            self._unlooked_ns = 0
             waited, worked = counters.queued_ns(self._schedstat), thread_time_ns()
         if costing:
             session.spent(entered)
@@ -109,7 +108,7 @@ class WorkerPass(Pass):
         index = iterator._rcvd_idx - 1 if self._last_index is None else self._last_index
         sent_us, made_by = self.sent.pop(index, (None, None))
         queued_us = cpu_us = None
-        self._unlooked_ns += ready - asked
+        self._waited_long = ready - asked > WAIT_WORTH_US * 1000
         if looks:
             queued_us = (counters.queued_ns(self._schedstat) - waited) // 1000
             cpu_us = (thread_time_ns() - worked) // 1000

@@ -51,7 +51,7 @@ MINIBATCHES = (
     ("worker", "plain"),  # which worker made it; None: the loop itself
     ("samples", "plain"),  # how many samples it holds
     ("queued_us", "plain"),  # run-queue wait of the loop's thread between asked and ready
-    ("cpu_us", "plain"),  # CPU time of the loop's thread between them; both None: not looked at
+    ("cpu_us", "plain"),  # CPU time of the loop's thread between them; both None: waits are too short to look
 )
 
 # One look is taken for each eight milliseconds fetched, at least at one fetch in nine, and at each that reads from the
