@@ -89,7 +89,7 @@ def services(
     receive, receive_lock = _receive(main, made, receive_us, holding.during(since, ready))
     dispatch = np.zeros_like(fetch)
     waited = np.where(own, 0.0, np.maximum(began - np.fmax(sent, free), 0.0))
-    dispatch[:, CONTENTION] = np.fmin(_filled(made("waking_us"), waited), waited)
+    dispatch[:, CONTENTION] = np.fmin(np.nan_to_num(made("waking_us")), waited)
     dispatch[:, HANDOVER] = waited - dispatch[:, CONTENTION]
     # The loop's own fetch is followed by whatever it did before the batch was in hand (pinning).
     receive[own] = 0.0
@@ -121,11 +121,10 @@ def _seen(values: NDArray[np.int64]) -> Floats:
     return np.where(values >= 0, values, np.nan).astype(float)
 
 
-def _filled(values: Floats, wall: Floats) -> Floats:
-    """Give what was not looked at the same share of its time as what was; zeros where nothing was."""
+def _filled(values: Floats) -> Floats:
+    """Give what was not looked at the mean of what was; zeros where nothing was."""
     seen = ~np.isnan(values)
-    share = np.minimum(values, wall)[seen].sum() / max(wall[seen].sum(), 1e-9)
-    return np.where(seen, values, share * wall)
+    return np.where(seen, values, values[seen].mean() if seen.any() else 0.0)
 
 
 def _fetch(made: Callable[[str], Floats], wall: Floats) -> Floats:
@@ -244,7 +243,7 @@ def _ship(made: Callable[[str], Floats], wall: Floats, held: Floats) -> tuple[Fl
     """Split the time from fetched to on its way: the sender's own CPU and run-queue wait; and waiting for the lock."""
     split = np.zeros((len(wall), CAUSES))
     cpu = np.minimum(np.nan_to_num(made("feeder_cpu_us")), wall)
-    queued = np.minimum(np.nan_to_num(made("feeder_queued_us")), wall - cpu)  # not seen: it went out at once
+    queued = np.minimum(_filled(made("feeder_queued_us")), wall - cpu)
     split[:, CONTENTION] = queued
     split[:, HANDOVER] = wall - queued
     return _take_lock(split, wall - cpu - queued, held)

@@ -16,7 +16,7 @@ from typing import Any
 from . import counters, stream
 
 INDEX_QUEUE, DATA_QUEUE, WORKER = 2, 3, 10  # positions in torch's argument list, 1.13 to 2.15
-SEND_WORTH_US = 1000  # a batch that is longer than this on its way out of the worker is worth a look at what held it
+SEND_WORTH_US = 1000  # a batch this long on its way out of the worker is worth a look at what held it
 
 
 class WorkerLoop:
@@ -147,7 +147,7 @@ class _Stopwatch:
                 self._feeder_cost_ns += time.thread_time_ns() - cpu
 
     def _feeder_queued_us(self, pickled: int) -> int | None:
-        """Return the feeder's run-queue wait for this batch; None where it went out at once, and was not looked at.
+        """Return the feeder's run-queue wait a batch since the last look; None where this one is not worth a look.
 
         Reading it lets go of the interpreter's lock: with the fetching thread at work that cost 26 µs of CPU a batch,
         which short fetches feel.
@@ -156,15 +156,15 @@ class _Stopwatch:
         row = self._sending[0] if self._sending else None
         if row is None:
             return None
-        slow = pickled - row[3][0] > SEND_WORTH_US
-        if not slow and row[3][2] is None:
+        fetched, cpu, helpers = row[3][:3]
+        if cpu is None or (helpers is None and pickled - fetched < SEND_WORTH_US):
             return None
         if self._feeder_fd is None:
             self._feeder_fd = counters.open_schedstat()
         queued = counters.queued_ns(self._feeder_fd)
         waited, self._feeder_queued_ns = queued - self._feeder_queued_ns, queued
         sends, self._sends = self._sends, 0
-        return waited // 1000 if slow else waited // 1000 // sends
+        return waited // 1000 // sends
 
     def _finish(
         self, pickled: int | None, shipped: int | None, feeder_cpu: int | None, feeder_queued: int | None
