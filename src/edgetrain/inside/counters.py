@@ -20,7 +20,7 @@ BLOCK_BYTES = 512  # the kernel's ru_inblock is its read_bytes in these, and six
 # What reads from the medium, or has helper threads at work, is looked at each time.
 LOOK_WORTH_US = 8000
 TIMED_US = 1000
-SKIP = 7  # most fetches between two looks
+SKIP = 7  # most fetches between two looks, and one more by the toss of a coin
 UNSEEN = (None,) * 10
 CPU_ALONE = (None,) * 9
 COSTED = 16  # one minibatch in so many tells what we cost, in the loop and in a worker
