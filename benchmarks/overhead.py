@@ -227,6 +227,8 @@ class Turns:
 
     def _step(self, marks: Any) -> None:
         images, labels = self._minibatch
+        if marks is not None:
+            marks.copying()
         if self._cuda:
             images, labels = images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
         if marks is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -9,7 +11,7 @@ torch = pytest.importorskip("torch")
 from edgetrain.errors import UsageError
 from edgetrain.workload import transforms
 from edgetrain.workload.job import Shuffled, _own
-from edgetrain.workload.loop import moved
+from edgetrain.workload.loop import moved, train
 
 
 def test_every_epoch_has_a_fresh_order_that_follows_from_the_seed():
@@ -24,6 +26,31 @@ def test_every_epoch_has_a_fresh_order_that_follows_from_the_seed():
     assert len(first) == len(set(first)) == 20
     assert orders(7) == [first, second, third]
     assert orders(8) != [first, second, third]
+
+
+def test_the_copy_is_timed_by_itself_in_every_minibatch():
+    """Else letting go of the minibatch before, which unmaps its memory, would count as copying this one."""
+    said = []
+    watch = SimpleNamespace(
+        epoch=lambda number: said.append("epoch"),
+        copying=lambda: said.append("copying"),
+        copied=lambda: said.append("copied"),
+        launched=lambda: said.append("launched"),
+        epoch_done=lambda number, loss: said.append("done"),
+    )
+    listener = SimpleNamespace(batch=0, epoch_began=lambda epoch: None, epoch_ended=lambda epoch, loss: None)
+    job = SimpleNamespace(
+        network=torch.nn.Linear(2, 2),
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+        loader=torch.utils.data.DataLoader(torch.randn(12, 2), batch_size=4),
+        step=lambda network, minibatch: network(minibatch).sum(),
+        samples=12,
+    )
+    experiment = SimpleNamespace(
+        compute="cpu", loading=SimpleNamespace(pin_memory=False), epochs=2, max_minibatches=None
+    )
+    train(experiment, job, watch, listener)
+    assert said == 2 * ["epoch", *3 * ["copying", "copied", "launched"], "done"]
 
 
 def test_a_crop_always_lies_inside_its_picture():

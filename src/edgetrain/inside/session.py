@@ -4,7 +4,7 @@
     for epoch in range(epochs):
         s.epoch(epoch)
         for batch in loader:
-            x = x.to(device); s.copied()  # with s.copying() before it, where the copy does not come first
+            s.copying(); x = x.to(device); s.copied()
             ...the step...
             s.launched()
         s.epoch_done(epoch, loss)

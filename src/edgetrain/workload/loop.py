@@ -21,6 +21,7 @@ class Stopwatch(Protocol):
     """What the loop tells (`edgetrain.inside.session.Session`)."""
 
     def epoch(self, number: int) -> None: ...
+    def copying(self) -> None: ...
     def copied(self) -> None: ...
     def launched(self) -> None: ...
     def epoch_done(self, number: int, loss: float | None) -> None: ...
@@ -78,6 +79,8 @@ def train(experiment: Experiment, job: Job, stopwatch: Stopwatch, listener: List
             total.zero_()
             steps = 0
             for minibatch in _capped(experiment, job):
+                # Not from `ready` on: letting go of the minibatch before unmaps its memory, and that is no copy.
+                stopwatch.copying()
                 minibatch = moved(minibatch, device, pinned)
                 stopwatch.copied()
                 optimizer.zero_grad(set_to_none=True)
