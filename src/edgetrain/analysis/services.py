@@ -152,7 +152,9 @@ def _fetch(made: Callable[[str], Floats], wall: Floats) -> Floats:
     split[:, PREPROCESS] = cpu - kernel + helped
     split[:, CONTENTION] = queued + stolen + helpers_waited
     if looked_at.any() and not looked_at.all():
-        _fill(split, wall, cpu, timed, looked_at, looked_at & (cold == 0.0))
+        # While a worker reads from the medium every fetch is looked at, so the others are like the warm ones.
+        warm = looked_at & (cold == 0.0)
+        _fill(split, wall, cpu, timed, looked_at, warm if warm.any() else looked_at)
     return split
 
 
@@ -162,14 +164,12 @@ def _fill(
     cpu: Floats,
     timed: NDArray[np.bool_],
     looked_at: NDArray[np.bool_],
-    warm: NDArray[np.bool_],
+    models: NDArray[np.bool_],
 ) -> None:
-    """Split the fetches between the looks, in place: they are made of the same as those like them, on average.
+    """Split the fetches between the looks, in place: they are made of the same as their models, on average.
 
-    Of those whose CPU time is known only the rest is open; in one much longer than those looked at it is blocking.
-    While a worker reads from the medium every fetch is looked at, so the others are like the warm ones.
+    Of those whose CPU time is known only the rest is open; in one much longer than the models it is blocking.
     """
-    models = warm if warm.any() else looked_at
     unseen = ~timed
     if unseen.any():
         alike = models & (wall <= wall[unseen].max())

@@ -24,7 +24,7 @@ from typing import Any
 US_PER_MS = 1000.0
 ANCHOR_TRIES = 20  # the narrowest of these is kept
 ANCHOR_EVERY_US = 60 * 1000 * 1000
-MOST_WAITING = 20_000  # events not yet read; a training that outruns the keeper by more reads some itself
+MOST_WAITING = 20_000  # events and rows; a training that outruns the keeper by more reads some itself
 AT_ONCE = 16  # events that the keeper reads before it lets the loop go on
 MOST_PAUSES = 64  # in one go
 MOST_DRIFT = 1e-3  # a clock off by more than this is a broken anchor, not drift

@@ -81,15 +81,8 @@ class WorkerPass(Pass):
         session = self.session
         costing = session.costing
         entered = thread_time_ns() if costing else 0
-        row = self.row
-        if row is not None:
-            if row[PHASE] == TRAINING and self.epoch is not None:
-                self.row = None  # as `close_row` does, without the call
-                self.trained += 1
-                row[EPOCH] = self.epoch
-                session.out(row)
-            else:
-                self._close_row(self)
+        if self.row is not None:
+            self._close_row(self)
         looks = self._waited_long
         if looks:
             waited, worked = counters.queued_ns(self._schedstat), thread_time_ns()

@@ -10,7 +10,7 @@ network left out at a time (docs/results/recommend.md), and is one number for ev
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,13 +58,9 @@ class Candidates:
         return cls(modes, predictions, measured, dict(stock or {}), frozenset(), peak_ratio(measured.values()))
 
 
-def peak_ratio(measurements: object) -> float | None:
+def peak_ratio(measurements: Iterable[ModeMeasurement]) -> float | None:
     """Return the largest observed ratio of the 1 s peak to the steady power; None where no peak was measured."""
-    ratios = [
-        m.peak_power_w / m.power_w
-        for m in measurements  # type: ignore[attr-defined]
-        if m.peak_power_w is not None and m.power_w > 0
-    ]
+    ratios = [m.peak_power_w / m.power_w for m in measurements if m.peak_power_w is not None and m.power_w > 0]
     return max(ratios) if ratios else None
 
 

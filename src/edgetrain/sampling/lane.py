@@ -44,8 +44,8 @@ class Lane:
         self._least_period_us = 0.0  # what its cost allows, a moving mean
         self._told_slow = False
         self._backoff = 1
-        self._phased = isinstance(probe, Phased)
-        self._telling = isinstance(probe, Telling)
+        self._phased = probe if isinstance(probe, Phased) else None
+        self._telling = probe if isinstance(probe, Telling) else None
 
     def take_last(self) -> None:
         """Read once more at the end; what has already gone with the training is no failure."""
@@ -84,13 +84,13 @@ class Lane:
             for column, value in zip(self.columns, row, strict=True):
                 if value != value:
                     self.failed[column] = self.failed.get(column, 0) + 1
-        if self._telling:
-            self._pass_on(tell)
+        if self._telling is not None:
+            self._pass_on(self._telling, tell)
         self._next(ended_us, tell)
 
-    def _pass_on(self, tell: Callable[..., None]) -> None:
+    def _pass_on(self, telling: Telling, tell: Callable[..., None]) -> None:
         try:
-            for kind, text in self.probe.told():  # type: ignore[attr-defined]
+            for kind, text in telling.told():
                 tell(kind, text)
         except Exception as error:
             self.why = f"{type(error).__name__}: {error}"
@@ -105,8 +105,8 @@ class Lane:
                 tell("doubt", f"{text}{self.probe.period_s:g} s", doubt="probe_slow")
         if self._backoff > 1:
             period_us = max(period_us, min(period_us * self._backoff, MOST_BACKOFF_S * US_PER_S))
-        elif self._phased:
-            wanted_us = self.probe.next_read_us(ended_us)  # type: ignore[attr-defined]
+        elif self._phased is not None:
+            wanted_us = self._phased.next_read_us(ended_us)
             self.due_us = min(max(wanted_us, ended_us + 1000), ended_us + 60 * US_PER_S)
             return
         step_us = max(int(period_us), 1000)
