@@ -133,8 +133,8 @@ class Turns:
     """One network that takes turns of a few steps: with a loader that nobody looks at, and with one that is recorded.
 
     The machine's own ups and downs last longer than a turn, so both variants get the same share of them. There are a
-    few loaders of each kind; they live as long as the comparison, each repeat takes the next of each kind, and none is
-    the bottleneck. They deliver numbers, and the minibatch comes from pinned memory: to carry one between processes is
+    few loaders of each kind; they live as long as the comparison, each repeat draws one of each kind, and none is the
+    bottleneck. They deliver numbers, and the minibatch comes from pinned memory: to carry one between processes is
     torch's work, takes the interpreter's lock whenever it comes, and makes steps differ by a sixth among themselves.
 
     What runs beside a real recording runs here in recorded turns alone, as often for each second of them. The sampler
@@ -144,6 +144,7 @@ class Turns:
     """
 
     def __init__(self, name: str, device: str, sampler: bool) -> None:
+        self.name = name
         self._cores = sorted(os.sched_getaffinity(0))
         if len(self._cores) >= 8:
             for thread in os.listdir("/proc/self/task"):
@@ -178,9 +179,8 @@ class Turns:
     def take(self, variant: str, number: int, steps: int) -> list[float]:
         """Train a turn; return the seconds of its steps, the last one until the accelerator has finished too.
 
-        "null" is bare too, with the next loader: there to be compared with "bare".
+        "null" is bare too, with another loader: there to be compared with "bare".
         """
-        number += variant == "null"
         batches = (self.watched if variant == "recorded" else self.bare)[number % LOADERS]
         marks = self.marks if variant == "recorded" else None
         keeps = marks is not None and self._beside()
@@ -286,9 +286,9 @@ def in_turns(options: argparse.Namespace, say: Callable[[str], None]) -> bool:
         for repeat in itertools.count():
             if repeat >= options.repeats and time.monotonic() > until:
                 break
-            compared["recorded"].append(_repeat(turns, "recorded", repeat, options.minibatches))
+            compared["recorded"].append(_repeat(turns, "recorded", options))
             if repeat % NULL_EVERY == 0:
-                compared["null"].append(_repeat(turns, "null", repeat // NULL_EVERY, options.minibatches))
+                compared["null"].append(_repeat(turns, "null", options))
             if repeat % 20 == 19:
                 so_far = ratio_interval([each.beside / each.bare for each in compared["recorded"]])
                 print(
@@ -308,11 +308,18 @@ class Repeat(NamedTuple):
     usual_beside: float
 
 
-def _repeat(turns: Turns, variant: str, number: int, steps: int) -> Repeat:
+def _repeat(turns: Turns, variant: str, options: argparse.Namespace) -> Repeat:
+    """Take turns with one loader of each kind, drawn by lot; for "null" two of the same kind."""
+    first, second = random.sample(range(LOADERS), 2)
+    numbers = {"bare": first, variant: second if variant == "null" else random.randrange(LOADERS)}
     times: dict[str, list[float]] = {"bare": [], variant: []}
     for _ in range(PAIRS):
         for which in random.sample(("bare", variant), 2):
-            times[which] += turns.take(which, number, steps)
+            took = turns.take(which, numbers[which], options.minibatches)
+            times[which] += took
+            if options.steps:
+                with options.steps.open("a") as file:
+                    file.write(json.dumps([turns.name, variant, which, numbers[which], took]) + "\n")
     bare, beside = (sorted(times[which]) for which in ("bare", variant))
     usual = [statistics.fmean(took[: len(took) - len(took) // 10]) for took in (bare, beside)]
     return Repeat(statistics.fmean(bare), statistics.fmean(beside), *usual)
@@ -446,6 +453,7 @@ def main() -> int:
     parser.add_argument("--minibatches", type=int, default=4, help="in a turn; steps alternate, so an even number")
     parser.add_argument("--no-sampler", action="store_true", help="the stopwatch alone, without telemetry beside it")
     parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--steps", type=Path, help="--turns: append every turn's seconds to this file, JSON lines")
     arguments = parser.parse_args()
     gpu = torch.cuda.is_available()
     everything = not (arguments.turns or arguments.small or arguments.cpu)
