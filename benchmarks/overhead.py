@@ -139,8 +139,9 @@ class Turns:
 
     What runs beside a real recording runs here in recorded turns alone, as often for each second of them. The sampler
     is stopped (SIGSTOP) otherwise; when it goes on it is late and reads at once. A thread of its own keeps the record,
-    woken as a turn begins. With eight cores or more the training process keeps to four of its own and the workers to
-    the others; the sampler goes where the kernel puts it.
+    woken at any instant of a turn's first step; the turn goes on, an even number of steps, until that is done.
+    With eight cores or more the training process keeps to four of its own and the workers to the others; the sampler
+    goes where the kernel puts it.
     """
 
     def __init__(self, name: str, device: str, sampler: bool) -> None:
@@ -158,7 +159,8 @@ class Turns:
         self.bare = [self._endless(dataset) for _ in range(LOADERS)]  # before the session: nobody looks at them
         session.KEEP_S = 3600.0  # not by itself
         self._unkept_s = self._unread_s = 0.0  # recorded, since the record was kept and since the sampler read
-        self._keep, self._kept = threading.Semaphore(0), threading.Semaphore(0)
+        self._keep, self._kept = threading.Semaphore(0), threading.Event()
+        self._step_s = 0.0  # what a step of the last turn took
         self._stack = ExitStack()
         self.beside, self.marks = self._stack.enter_context(recording(sampler, self._cores))
         self.watched = [self._endless(dataset) for _ in range(LOADERS)]
@@ -183,20 +185,21 @@ class Turns:
         """
         batches = (self.watched if variant == "recorded" else self.bare)[number % LOADERS]
         marks = self.marks if variant == "recorded" else None
-        keeps = marks is not None and self._beside()
+        self._kept.set()
+        if marks is not None and self._beside():
+            self._kept.clear()
         self._finish()
         ends = [time.perf_counter()]
-        if keeps:
+        if not self._kept.is_set():
             self._keep.release()
-        for _ in range(steps):
+        while len(ends) <= steps or len(ends) % 2 == 0 or not self._kept.is_set():
             next(batches)
             self._step(marks)
             ends.append(time.perf_counter())
         self._finish()
         ends[-1] = time.perf_counter()
         self._sampler(signal.SIGSTOP)
-        if keeps:
-            self._kept.acquire()
+        self._step_s = (ends[-1] - ends[0]) / (len(ends) - 1)
         if marks is not None:
             self._unkept_s += ends[-1] - ends[0]
             self._unread_s += ends[-1] - ends[0]
@@ -213,10 +216,12 @@ class Turns:
         return True
 
     def _keeper(self) -> None:
+        chance = random.Random(1)
         while True:
             self._keep.acquire()
+            time.sleep(chance.random() * self._step_s)
             self.marks.keep()
-            self._kept.release()
+            self._kept.set()
 
     def profiled(self, steps: int) -> list[float]:
         """Train a turn under torch.profiler."""

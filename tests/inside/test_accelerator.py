@@ -132,23 +132,22 @@ def test_few_events_are_asked_whether_they_are_finished(monkeypatch: pytest.Monk
     assert len(asked) < 12
 
 
-def test_the_keeper_pauses_a_bounded_number_of_times_and_the_loop_never(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_keeper_rests_a_bounded_number_of_times() -> None:
     device = Device()
     cuda, emitted, _ = cuda_on(device)
     cuda.anchor()
-    pauses: list[float] = []
-    monkeypatch.setattr(accelerator, "sleep", pauses.append)
-    for events, most in ((15, 0), (40, 2), (3000, accelerator.MOST_PAUSES)):
-        for pause_s in (0.001, 0.0):
-            for _ in range(events):
-                row: list[Any] = [None]
-                cuda.mark(row, 0)
-                cuda.close(row)
-            assert cuda.settle(pause_s=pause_s)
-            assert len(pauses) <= most and bool(pauses) == bool(most and pause_s)
-            pauses.clear()
-            assert len(emitted) == events
-            emitted.clear()
+    rests: list[int] = []
+    for events, least, most in ((63, 0, 0), (200, 3, 3), (10_000, 10, accelerator.MOST_RESTS)):
+        for _ in range(events):
+            row: list[Any] = [None]
+            cuda.mark(row, 0)
+            cuda.close(row)
+        assert cuda.settle(rest=lambda: rests.append(len(emitted)))
+        assert least <= len(rests) <= most
+        assert all(part > 0 for part in np.diff([0, *rests, events + 1]))  # in slices, each of some rows
+        assert len(emitted) == events
+        rests.clear()
+        emitted.clear()
 
 
 def test_an_event_recorded_again_behind_the_keepers_back_waits_for_its_new_instant() -> None:

@@ -18,15 +18,15 @@ from __future__ import annotations
 import collections
 import functools
 import threading
-from time import monotonic_ns, sleep
+from time import monotonic_ns
 from typing import Any
 
 US_PER_MS = 1000.0
 ANCHOR_TRIES = 20  # the narrowest of these is kept
 ANCHOR_EVERY_US = 60 * 1000 * 1000
 MOST_WAITING = 20_000  # events and rows; a training that outruns the keeper by more reads some itself
-AT_ONCE = 16  # events that the keeper reads before it lets the loop go on
-MOST_PAUSES = 64  # in one go
+AT_ONCE = 64  # events that the keeper reads before it lets the loop go on: half a millisecond
+MOST_RESTS = 64  # in one go
 MOST_DRIFT = 1e-3  # a clock off by more than this is a broken anchor, not drift
 
 
@@ -125,14 +125,14 @@ class Cuda:
         if len(self._waiting) > MOST_WAITING:
             self.settle(64)
 
-    def settle(self, most: int = -1, pause_s: float = 0.0) -> bool:
+    def settle(self, most: int = -1, rest: Any = None) -> bool:
         """Read finished events, oldest first, without waiting for them; return whether none is left.
 
-        With a pause, let go of the interpreter after a few events: a loop that wants it waits for those alone.
+        Call `rest` now and then: a loop that wants the interpreter waits for a few events alone.
         """
         waiting = self._waiting
         finished = self._count_finished()
-        at_once = max(AT_ONCE, 1 + finished // MOST_PAUSES)
+        at_once = max(AT_ONCE, 1 + finished // MOST_RESTS)
         read = 0
         while True:
             with self._lock:
@@ -156,8 +156,8 @@ class Cuda:
                         return False
                     self._problem("an event on the accelerator could not be placed: %s" % error)
             read += 1
-            if pause_s and read % at_once == 0:
-                sleep(pause_s)
+            if rest is not None and read % at_once == 0:
+                rest()
 
     def _count_finished(self) -> int:
         """Return how many events are finished, oldest first: a stream works in order, so few have to be asked."""

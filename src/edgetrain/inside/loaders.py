@@ -18,13 +18,17 @@ from . import counters, stream, worker
 (LOADER, GENERATION, EPOCH, BATCH, PHASE, ASKED, READY, COPIED, LAUNCHED, DONE, COPYING, SENT, WORKER, SAMPLES,
  QUEUED, CPU) = range(len(stream.MINIBATCHES))  # fmt: skip
 UNKNOWN, TRAINING, EVALUATION = 0, 1, 2
+ATTEND_EVERY, ATTENDED = 8, 2  # of every so many minibatches of a pass, the one at which the session does the rest
 WAIT_WORTH_US = 1000  # after a shorter wait the next one is not worth a look at the run queue
 
 
 class Pass:
     """One pass over one loader, as the training process sees it."""
 
-    def __init__(self, session: Any, loader: Any, workers: Any, iterator: Any = None) -> None:
+    def __init__(
+        self, session: Any, loader: Any, workers: Any, iterator: Any = None, whole: tuple[int, int] = (0, 0)
+    ) -> None:
+        self.whole, self.size = whole  # so many minibatches are of this size
         self._iterator = None if iterator is None else weakref.ref(iterator)
         self.session = session
         self.loader = loader  # its number
@@ -40,6 +44,7 @@ class Pass:
         self.loss = None
         self._schedstat = session.schedstat
         self._close_row = session.close_row
+        self._grad_enabled = session.grad_enabled
         session.pass_begins(self)
 
     def left(self) -> bool:
@@ -58,8 +63,8 @@ class Pass:
 class WorkerPass(Pass):
     """A pass whose minibatches come from worker processes."""
 
-    def __init__(self, session: Any, loader: Any, iterator: Any) -> None:
-        Pass.__init__(self, session, loader, iterator._num_workers, iterator)
+    def __init__(self, session: Any, loader: Any, iterator: Any, whole: tuple[int, int] = (0, 0)) -> None:
+        Pass.__init__(self, session, loader, iterator._num_workers, iterator, whole)
         self.sent: dict[int, tuple[int, int]] = {}  # batch: (instant, worker)
         self._waited_long = False  # for the last minibatch: then it is worth looking at the next wait
         self._last_index = None  # of the batch that arrived last, where order is not kept
@@ -87,6 +92,7 @@ class WorkerPass(Pass):
         if looks:
             waited, worked = counters.queued_ns(self._schedstat), thread_time_ns()
         if costing:
+            session.costing = False
             session.spent(entered)
         asked = monotonic_ns()
         try:
@@ -107,10 +113,12 @@ class WorkerPass(Pass):
             cpu_us = (thread_time_ns() - worked) // 1000
         self.row = [
             self.loader, self.generation, None, index, UNKNOWN, asked // 1000, ready_us, None, None, None, None,
-            sent_us, made_by, count(data), queued_us, cpu_us,
+            sent_us, made_by, self.size if index < self.whole else count(data), queued_us, cpu_us,
         ]  # fmt: skip
-        self.batches += 1
-        session.opened(self)
+        number = self.batches = self.batches + 1
+        self.evaluating = not (session.training_mode and self._grad_enabled())
+        if session.current is not self or number % ATTEND_EVERY == ATTENDED:
+            session.opened(self)
         if costing:
             session.spent(entered)
             session.costed += 1
@@ -120,8 +128,8 @@ class WorkerPass(Pass):
 class OwnPass(Pass):
     """A pass whose minibatches the loop fetches itself (no workers)."""
 
-    def __init__(self, session: Any, loader: Any, iterator: Any) -> None:
-        Pass.__init__(self, session, loader, 0, iterator)
+    def __init__(self, session: Any, loader: Any, iterator: Any, whole: tuple[int, int] = (0, 0)) -> None:
+        Pass.__init__(self, session, loader, 0, iterator, whole)
         worker.join_cgroups(session.run)  # the loop reads the dataset itself
         self._counters = session.own_counters()
         self._write = session.own_fetches(loader).add
@@ -147,6 +155,7 @@ class OwnPass(Pass):
         self._collated_ns = 0
         asked_us, _ = self._counters.begin()
         if costing:
+            session.costing = False
             session.spent(entered)
         try:
             data = original(iterator)
@@ -165,10 +174,12 @@ class OwnPass(Pass):
         )  # fmt: skip
         self.row = [
             self.loader, self.generation, None, index, UNKNOWN, asked_us, counted[0], None, None, None, None,
-            None, None, count(data), counted[4], counted[1],
+            None, None, self.size if index < self.whole else count(data), counted[4], counted[1],
         ]  # fmt: skip
-        self.batches += 1
-        session.opened(self)
+        number = self.batches = self.batches + 1
+        self.evaluating = not (session.training_mode and self._grad_enabled())
+        if session.current is not self or number % ATTEND_EVERY == ATTENDED:
+            session.opened(self)
         if costing:
             session.spent(entered)
             session.costed += 1
@@ -189,6 +200,7 @@ class OuterPass(Pass):
         if self.row is not None:
             self._close_row(self)
         if costing:
+            session.costing = False
             session.spent(entered)
         asked = monotonic_ns()
         try:
@@ -203,12 +215,30 @@ class OuterPass(Pass):
             self.loader, self.generation, None, self.batches, UNKNOWN, asked // 1000, ready // 1000, None, None, None,
             None, None, None, count(data), None, None,
         ]  # fmt: skip
-        self.batches += 1
-        session.opened(self)
+        number = self.batches = self.batches + 1
+        self.evaluating = not (session.training_mode and self._grad_enabled())
+        if session.current is not self or number % ATTEND_EVERY == ATTENDED:
+            session.opened(self)
         if costing:
             session.spent(entered)
             session.costed += 1
         return data
+
+
+def sized(loader: Any) -> tuple[int, int]:
+    """Return how many minibatches at a pass's beginning are all of one size, and that size; (0, 0) if nothing tells.
+
+    torch's own samplers say so beforehand. To count a minibatch takes a tenth of what recording it does: what
+    describes a tensor is seldom in the caches when it arrives.
+    """
+    try:
+        batches = loader.batch_sampler
+        plain = type(batches).__module__ == "torch.utils.data.sampler" and type(batches).__name__ == "BatchSampler"
+        if plain and type(batches.sampler).__module__.startswith("torch.utils.data."):
+            return len(batches.sampler) // batches.batch_size, batches.batch_size
+    except Exception:
+        pass
+    return 0, 0
 
 
 def count(data: Any) -> int | None:
@@ -264,7 +294,7 @@ def install(dataloader: Any, session_of: Any) -> None:
         session = session_of()
         if session is not None:
             with session.guard("a loader could not be timed"):
-                self._edgetrain = OwnPass(session, session.number_of(loader), self)
+                self._edgetrain = OwnPass(session, session.number_of(loader), self, sized(loader))
 
     def _reset(self: Any, loader: Any, *args: Any, **kwargs: Any) -> Any:
         session = session_of()
@@ -275,7 +305,7 @@ def install(dataloader: Any, session_of: Any) -> None:
         with session.guard("a loader could not be timed"):
             if self._edgetrain is not None:
                 self._edgetrain.ended()
-            track = WorkerPass(session, session.number_of(loader), self)
+            track = WorkerPass(session, session.number_of(loader), self, sized(loader))
             track.began_us = self.__dict__.pop("_edgetrain_began_us", track.began_us)
         if track is None:
             return original_reset(self, loader, *args, **kwargs)

@@ -28,9 +28,9 @@ from typing import Any, Iterator
 from . import counters, facts, loaders, stream
 from .loaders import EPOCH, EVALUATION, PHASE, TRAINING
 from .marks import Marks
+from .quiet import Quiet
 
 KEEP_S = 1.0  # how often the streams go out
-PAUSE_S = 0.0005  # of the keeper, after a few events: long enough for the loop's thread to wake up
 NAME = "_edgetrain_session"  # on torch's loader module: one session a process, however this package was imported
 
 
@@ -86,7 +86,6 @@ class Session(Marks):
         self.timing = timing
         self.pid = os.getpid()
         self.ended = False
-        self.minibatches = 0
         self.keeper_cpu_ns = 0  # of the thread that keeps the record
         self.problems: list[str] = []
         self.facts: dict[str, Any] = {}
@@ -104,7 +103,7 @@ class Session(Marks):
         self._epochs_done: dict[int, float | None] = {}
         self._own_counters: counters.ThreadCounters | None = None
         self._own_streams: dict[int, stream.StreamWriter] = {}
-        self._grad_enabled = torch.is_grad_enabled
+        self.grad_enabled = torch.is_grad_enabled
         self._facts_path, place = facts.claim(run)
         self._first_number = place * 1000
         path = os.path.join(run, "minibatches-%d.ets" % self.pid)
@@ -113,6 +112,7 @@ class Session(Marks):
         self.out = self.emit
         self._dirty = True
         self._stop = threading.Event()
+        self._quiet = Quiet(threading.get_ident())
         self._keeper = threading.Thread(target=self._keep, name="edgetrain-writer", daemon=True)
         self._keeper.start()
         if steps:
@@ -229,13 +229,14 @@ class Session(Marks):
         self.passes.append(track)
 
     def opened(self, track: loaders.Pass) -> None:
-        """A pass delivered a minibatch: it is on top of the stack of passes now under way."""
-        self.minibatches += 1
-        self.costing = self.minibatches % counters.COSTED == 2
-        track.evaluating = not (self.training_mode and self._grad_enabled())
+        """A pass delivered its first minibatch after another's, or one of those at which we look after things.
+
+        It is on top of the stack of passes now under way.
+        """
+        self.costing = track.batches % counters.COSTED == loaders.ATTENDED
         if self.current is track:
             cuda = self._cuda
-            if cuda is not None and self.minibatches % 8 == 0:
+            if cuda is not None:
                 cuda.relieve()
                 if cuda.due() and cuda.settle():
                     cuda.anchor()  # nothing is under way on the accelerator: it waits for this minibatch
@@ -262,7 +263,7 @@ class Session(Marks):
             track.trained += 1
             if track.epoch is None:
                 track.epoch = self._next_epoch()
-        elif track.evaluating or not self._grad_enabled() or not self.training_mode:
+        elif track.evaluating or not self.grad_enabled() or not self.training_mode:
             row[PHASE] = EVALUATION
         row[EPOCH] = track.epoch
         self.out(row)
@@ -323,9 +324,12 @@ class Session(Marks):
 
     def keep(self) -> None:
         """Read finished events and write what waits."""
+        quiet = self._quiet
+        quiet.begin()
         if self._cuda is not None:
             with self.guard("events on the accelerator could not be read"):
-                self._cuda.settle(pause_s=PAUSE_S)
+                self._cuda.settle(rest=quiet.rest)
+                quiet.rest()
         for writer in self._streams():
             writer.flush()
         if self._dirty:
@@ -337,6 +341,11 @@ class Session(Marks):
             stream.write_json(self._facts_path, facts.collect(self, self._torch, self._cuda))
         except Exception as error:  # the thread that keeps the record must go on
             self.problem("facts about the training could not be written: %s" % error)
+
+    @property
+    def minibatches(self) -> int:
+        """How many minibatches were delivered so far."""
+        return sum(track.batches for track in list(self.passes))
 
     def written_bytes(self) -> int:
         """Return what this session has written so far."""
