@@ -152,9 +152,9 @@ class Turns:
                 os.sched_setaffinity(int(thread), self._cores[:4])
         self.network = networks.build(name).to(device)
         self.optimizer = torch.optim.SGD(self.network.parameters(), lr=0.01, momentum=0.9)
-        self._cuda = device == "cuda"
+        self.cuda = device == "cuda"
         minibatch = torch.randn(16, *networks.input_shape(name)), torch.ones(16, dtype=torch.long)
-        self._minibatch = [part.pin_memory() if self._cuda else part for part in minibatch]
+        self.minibatch = [part.pin_memory() if self.cuda else part for part in minibatch]
         dataset = Ready(16 * 1_000_000, 1)
         self.bare = [self._endless(dataset) for _ in range(LOADERS)]  # before the session: nobody looks at them
         session.KEEP_S = 3600.0  # not by itself
@@ -188,7 +188,7 @@ class Turns:
         self._kept.set()
         if marks is not None and self._beside():
             self._kept.clear()
-        self._finish()
+        self.finish()
         ends = [time.perf_counter()]
         if not self._kept.is_set():
             self._keep.release()
@@ -196,7 +196,7 @@ class Turns:
             next(batches)
             self._step(marks)
             ends.append(time.perf_counter())
-        self._finish()
+        self.finish()
         ends[-1] = time.perf_counter()
         self._sampler(signal.SIGSTOP)
         self._step_s = (ends[-1] - ends[0]) / (len(ends) - 1)
@@ -226,15 +226,15 @@ class Turns:
     def profiled(self, steps: int) -> list[float]:
         """Train a turn under torch.profiler."""
         activities = [torch.profiler.ProfilerActivity.CPU]
-        activities += [torch.profiler.ProfilerActivity.CUDA] if self._cuda else []
+        activities += [torch.profiler.ProfilerActivity.CUDA] if self.cuda else []
         with torch.profiler.profile(activities=activities):
             return self.take("bare", 0, steps)
 
     def _step(self, marks: Any) -> None:
-        images, labels = self._minibatch
+        images, labels = self.minibatch
         if marks is not None:
             marks.copying()
-        if self._cuda:
+        if self.cuda:
             images, labels = images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
         if marks is not None:
             marks.copied()
@@ -244,8 +244,9 @@ class Turns:
         if marks is not None:
             marks.launched()
 
-    def _finish(self) -> None:
-        if self._cuda:
+    def finish(self) -> None:
+        """Wait for the accelerator."""
+        if self.cuda:
             torch.cuda.synchronize()
 
     def _endless(self, dataset: Dataset[Any]) -> Iterator[Any]:
@@ -257,7 +258,7 @@ class Turns:
                 dataset,
                 batch_size=16,
                 num_workers=workers,
-                pin_memory=self._cuda,
+                pin_memory=self.cuda,
                 worker_init_fn=pin,
                 collate_fn=list,
             )

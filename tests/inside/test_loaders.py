@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Sampler
 
 from edgetrain.analysis.attribution import attribute
 from edgetrain.analysis.breakdown import break_down
@@ -75,6 +76,36 @@ def test_every_minibatch_joins_its_workers_row_and_no_instant_is_out_of_order(na
     if "collate_fn" in arguments:
         assert np.all(workers["collate_us"] >= 1_000)
     assert np.all(workers["collate_us"] <= wall)
+
+
+class Odd(Sampler[int]):
+    """A sampler of the user's, which yields fewer numbers than it says."""
+
+    def __len__(self) -> int:
+        return 24
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(1, 24, 2))
+
+
+SIZES: dict[str, tuple[dict[str, Any], list[int]]] = {
+    "the last is short": ({"batch_size": 5}, [5, 5, 5, 5, 4]),
+    "the last is dropped": ({"batch_size": 5, "drop_last": True, "shuffle": True}, [5, 5, 5, 5]),
+    "single samples": ({"batch_size": None}, [1] * 24),
+    "a sampler that errs": ({"batch_size": 5, "sampler": Odd()}, [5, 5, 2]),
+    "batches of the user's": ({"batch_sampler": [[1], [2, 3], [4, 5, 6]]}, [1, 2, 3]),
+    "a collate function that leaves some out": ({"batch_size": 5, "collate_fn": scenes.some}, [5, 5, 5, 5, 4]),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("name", SIZES)
+def test_the_samples_of_a_minibatch_are_those_fetched_or_else_those_delivered(
+    name: str, workers: int, tmp_path: Path
+) -> None:
+    arguments, expected = SIZES[name]
+    scenes.train(tmp_path, DataLoader(scenes.Numbers(), num_workers=workers, **arguments), epochs=1)
+    assert records.columns(tmp_path, "minibatches")["samples"].tolist() == expected
 
 
 def test_what_the_run_was_trained_with_is_on_record(tmp_path: Path) -> None:

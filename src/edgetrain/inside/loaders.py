@@ -18,6 +18,7 @@ from . import counters, stream, worker
 (LOADER, GENERATION, EPOCH, BATCH, PHASE, ASKED, READY, COPIED, LAUNCHED, DONE, COPYING, SENT, WORKER, SAMPLES,
  QUEUED, CPU) = range(len(stream.MINIBATCHES))  # fmt: skip
 UNKNOWN, TRAINING, EVALUATION = 0, 1, 2
+UNSIZED = (0, 0, 0)  # whole minibatches, samples of each, samples of the one after: only counting tells
 ATTEND_EVERY, ATTENDED = 8, 2  # of every so many minibatches of a pass, the one at which the session does the rest
 WAIT_WORTH_US = 1000  # after a shorter wait the next one is not worth a look at the run queue
 
@@ -26,9 +27,9 @@ class Pass:
     """One pass over one loader, as the training process sees it."""
 
     def __init__(
-        self, session: Any, loader: Any, workers: Any, iterator: Any = None, whole: tuple[int, int] = (0, 0)
+        self, session: Any, loader: Any, workers: Any, iterator: Any = None, sizes: tuple[int, int, int] = UNSIZED
     ) -> None:
-        self.whole, self.size = whole  # so many minibatches are of this size
+        self.whole, self.size, self.rest = sizes
         self._iterator = None if iterator is None else weakref.ref(iterator)
         self.session = session
         self.loader = loader  # its number
@@ -47,6 +48,10 @@ class Pass:
         self._grad_enabled = session.grad_enabled
         session.pass_begins(self)
 
+    def samples(self, index: int, data: Any) -> int | None:
+        """Return how many samples a minibatch has that is not one of the whole ones."""
+        return self.rest if index == self.whole and self.rest else count(data)
+
     def left(self) -> bool:
         """Return whether nobody can ask for the next minibatch any more: the loop was left by a break."""
         return self._iterator is not None and self._iterator() is None
@@ -63,8 +68,8 @@ class Pass:
 class WorkerPass(Pass):
     """A pass whose minibatches come from worker processes."""
 
-    def __init__(self, session: Any, loader: Any, iterator: Any, whole: tuple[int, int] = (0, 0)) -> None:
-        Pass.__init__(self, session, loader, iterator._num_workers, iterator, whole)
+    def __init__(self, session: Any, loader: Any, iterator: Any, sizes: tuple[int, int, int] = UNSIZED) -> None:
+        Pass.__init__(self, session, loader, iterator._num_workers, iterator, sizes)
         self.sent: dict[int, tuple[int, int]] = {}  # batch: (instant, worker)
         self._waited_long = False  # for the last minibatch: then it is worth looking at the next wait
         self._last_index = None  # of the batch that arrived last, where order is not kept
@@ -113,7 +118,7 @@ class WorkerPass(Pass):
             cpu_us = (thread_time_ns() - worked) // 1000
         self.row = [
             self.loader, self.generation, None, index, UNKNOWN, asked // 1000, ready_us, None, None, None, None,
-            sent_us, made_by, self.size if index < self.whole else count(data), queued_us, cpu_us,
+            sent_us, made_by, self.size if index < self.whole else self.samples(index, data), queued_us, cpu_us,
         ]  # fmt: skip
         number = self.batches = self.batches + 1
         self.evaluating = not (session.training_mode and self._grad_enabled())
@@ -128,8 +133,8 @@ class WorkerPass(Pass):
 class OwnPass(Pass):
     """A pass whose minibatches the loop fetches itself (no workers)."""
 
-    def __init__(self, session: Any, loader: Any, iterator: Any, whole: tuple[int, int] = (0, 0)) -> None:
-        Pass.__init__(self, session, loader, 0, iterator, whole)
+    def __init__(self, session: Any, loader: Any, iterator: Any, sizes: tuple[int, int, int] = UNSIZED) -> None:
+        Pass.__init__(self, session, loader, 0, iterator, sizes)
         worker.join_cgroups(session.run)  # the loop reads the dataset itself
         self._counters = session.own_counters()
         self._write = session.own_fetches(loader).add
@@ -174,7 +179,7 @@ class OwnPass(Pass):
         )  # fmt: skip
         self.row = [
             self.loader, self.generation, None, index, UNKNOWN, asked_us, counted[0], None, None, None, None,
-            None, None, self.size if index < self.whole else count(data), counted[4], counted[1],
+            None, None, self.size if index < self.whole else self.samples(index, data), counted[4], counted[1],
         ]  # fmt: skip
         number = self.batches = self.batches + 1
         self.evaluating = not (session.training_mode and self._grad_enabled())
@@ -225,20 +230,21 @@ class OuterPass(Pass):
         return data
 
 
-def sized(loader: Any) -> tuple[int, int]:
-    """Return how many minibatches at a pass's beginning are all of one size, and that size; (0, 0) if nothing tells.
+def sizes_of(loader: Any) -> tuple[int, int, int]:
+    """Return how many minibatches of a pass are whole ones, their samples, and those of the one that may come after.
 
-    torch's own samplers say so beforehand. To count a minibatch takes a tenth of what recording it does: what
-    describes a tensor is seldom in the caches when it arrives.
+    torch's own samplers say so beforehand. To count a minibatch that has just arrived takes microseconds: what
+    describes a tensor is not in the caches then.
     """
     try:
         batches = loader.batch_sampler
         plain = type(batches).__module__ == "torch.utils.data.sampler" and type(batches).__name__ == "BatchSampler"
         if plain and type(batches.sampler).__module__.startswith("torch.utils.data."):
-            return len(batches.sampler) // batches.batch_size, batches.batch_size
+            whole, rest = divmod(len(batches.sampler), batches.batch_size)
+            return whole, batches.batch_size, rest
     except Exception:
         pass
-    return 0, 0
+    return UNSIZED
 
 
 def count(data: Any) -> int | None:
@@ -294,7 +300,7 @@ def install(dataloader: Any, session_of: Any) -> None:
         session = session_of()
         if session is not None:
             with session.guard("a loader could not be timed"):
-                self._edgetrain = OwnPass(session, session.number_of(loader), self, sized(loader))
+                self._edgetrain = OwnPass(session, session.number_of(loader), self, sizes_of(loader))
 
     def _reset(self: Any, loader: Any, *args: Any, **kwargs: Any) -> Any:
         session = session_of()
@@ -305,7 +311,7 @@ def install(dataloader: Any, session_of: Any) -> None:
         with session.guard("a loader could not be timed"):
             if self._edgetrain is not None:
                 self._edgetrain.ended()
-            track = WorkerPass(session, session.number_of(loader), self, sized(loader))
+            track = WorkerPass(session, session.number_of(loader), self, sizes_of(loader))
             track.began_us = self.__dict__.pop("_edgetrain_began_us", track.began_us)
         if track is None:
             return original_reset(self, loader, *args, **kwargs)
