@@ -183,7 +183,7 @@ class Turns:
 
         "null" is bare too, with another loader: there to be compared with "bare".
         """
-        batches = (self.watched if variant == "recorded" else self.bare)[number % LOADERS]
+        batches = (self.watched if variant == "recorded" else self.bare)[number]
         marks = self.marks if variant == "recorded" else None
         self._kept.set()
         if marks is not None and self._beside():

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -106,6 +107,21 @@ def test_patience_ends_and_covers_all_waits_since_the_beginning(monkeypatch: pyt
     for _ in range(20):
         busy.rest()
     assert sum(slept) < 3 * quiet.MOST_WAIT_S + 20 * quiet.REST_S + 1e-9
+
+
+def test_the_record_is_kept_at_quiet_moments(tmp_path: Path) -> None:
+    recording = session.begin(tmp_path)
+    order: list[str] = []
+    recording._quiet = SimpleNamespace(begin=lambda: order.append("begin"), rest=lambda: order.append("rest"))
+    recording._cuda = SimpleNamespace(settle=lambda rest: [order.append("settle"), rest()])
+    recording._writer.flush = lambda sync=False: order.append("flush")
+    recording.keep()
+    assert order == ["begin", "settle", "rest", "rest", "flush"]
+    recording._cuda = None
+    order.clear()
+    recording.keep()
+    assert order == ["begin", "flush"]
+    recording.end()
 
 
 def test_a_loop_without_quiet_moments_is_on_record_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

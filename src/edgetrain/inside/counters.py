@@ -23,7 +23,7 @@ TIMED_US = 1000
 SKIP = 7  # most fetches between two looks, and one more by the toss of a coin
 UNSEEN = (None,) * 10
 CPU_ALONE = (None,) * 9
-COSTED = 16  # one minibatch in so many tells what we cost, in the loop and in a worker
+COSTED = 16  # one minibatch in so many tells what we cost, in the loop (a multiple of its 8) and in a worker
 HELPERS_WORTH_US = 200  # less CPU time of other threads than this within one fetch is not worth listing them for
 
 

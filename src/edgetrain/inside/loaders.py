@@ -32,7 +32,7 @@ class Pass:
     def __init__(
         self, session: Any, loader: Any, workers: Any, iterator: Any = None, sizes: tuple[int, int, int] = UNSIZED
     ) -> None:
-        self.whole, self.size, self.rest = sizes
+        self.whole, self.size, self.remainder = sizes
         self._iterator = None if iterator is None else weakref.ref(iterator)
         self.session = session
         self.loader = loader  # its number
@@ -53,7 +53,7 @@ class Pass:
 
     def samples(self, index: int, data: Any) -> int | None:
         """Return how many samples a minibatch has that is not one of the whole ones."""
-        return self.rest if index == self.whole and self.rest else count(data)
+        return self.remainder if index == self.whole and self.remainder else count(data)
 
     def left(self) -> bool:
         """Return whether nobody can ask for the next minibatch any more: the loop was left by a break."""
@@ -243,8 +243,8 @@ def sizes_of(loader: Any) -> tuple[int, int, int]:
         batches = loader.batch_sampler
         plain = type(batches).__module__ == "torch.utils.data.sampler" and type(batches).__name__ == "BatchSampler"
         if plain and type(batches.sampler).__module__.startswith("torch.utils.data."):
-            whole, rest = divmod(len(batches.sampler), batches.batch_size)
-            return whole, batches.batch_size, rest
+            whole, remainder = divmod(len(batches.sampler), batches.batch_size)
+            return whole, batches.batch_size, remainder
     except Exception:
         pass
     return UNSIZED

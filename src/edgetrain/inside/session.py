@@ -229,10 +229,7 @@ class Session(Marks):
         self.passes.append(track)
 
     def opened(self, track: loaders.Pass) -> None:
-        """A pass delivered its first minibatch after another's, or one of those at which we look after things.
-
-        It is on top of the stack of passes now under way.
-        """
+        """Put a pass that delivered on top of those under way; now and then look after the accelerator and our cost."""
         self.costing = track.batches % counters.COSTED == loaders.ATTENDED
         if self.current is track:
             cuda = self._cuda
