@@ -18,6 +18,7 @@ import functools
 import itertools
 import json
 import math
+import mmap
 import os
 import platform
 import random
@@ -76,15 +77,35 @@ def ratio_interval(ratios: list[float]) -> tuple[float, float, float]:
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
+class Clock:
+    """The sampler's, which goes in recorded time alone: eight bytes of a file say what it has missed."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.NamedTemporaryFile(prefix="edgetrain-overhead-")  # noqa: SIM115  (lives as long)
+        self._file.write(bytes(8))
+        self._file.flush()
+        self.path = self._file.name
+        self._missed_us = memoryview(mmap.mmap(self._file.fileno(), 8)).cast("q")
+        self._began_s = time.monotonic()
+
+    def set(self, recorded_s: float) -> None:
+        """Let it show so many seconds since it was made."""
+        self._missed_us[0] = int((time.monotonic() - self._began_s - recorded_s) * 1e6)
+
+
 @contextmanager
-def recording(sampler: bool, cores: list[int] | None = None) -> Iterator[tuple[subprocess.Popen[bytes] | None, Any]]:
-    """Record as `edgetrain run` does: the stopwatch inside, the sampler beside; give both."""
+def recording(
+    clock: Clock | None, cores: list[int] | None = None
+) -> Iterator[tuple[subprocess.Popen[bytes] | None, Any]]:
+    """Record as `edgetrain run` does: the stopwatch inside and, where it has a clock, the sampler beside; give both."""
     folder = tempfile.mkdtemp(prefix="edgetrain-overhead-")
     beside = None
-    if sampler:
-        command = [sys.executable, "-m", "edgetrain.sampling", "--run", folder, "--device", "auto"]
+    if clock is not None:
+        command = [sys.executable, str(Path(__file__).with_name("sampler_in_turns.py")), clock.path, "--run", folder]
         beside = subprocess.Popen(
-            [*command, "--watch-pid", str(os.getpid())], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*command, "--device", "auto", "--watch-pid", str(os.getpid())],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         if cores is not None:
             os.sched_setaffinity(beside.pid, cores)
@@ -134,18 +155,19 @@ class Turns:
 
     The machine's own ups and downs last longer than a turn, so both variants get the same share of them. There are a
     few loaders of each kind; they live as long as the comparison, each repeat draws one of each kind, and none is the
-    bottleneck. They deliver numbers, and the minibatch comes from pinned memory: to carry one between processes is
-    torch's work, takes the interpreter's lock whenever it comes, and makes steps differ by a sixth among themselves.
+    bottleneck: two workers collate images that lie ready, and a thread of torch's pins them, as in any training.
+    With `--numbers` they deliver numbers and the minibatch lies in pinned memory: steps as short as they can be.
 
     What runs beside a real recording runs here in recorded turns alone, as often for each second of them. The sampler
-    is stopped (SIGSTOP) otherwise; when it goes on it is late and reads at once. A thread of its own keeps the record,
-    woken at any instant of a turn's first step; the turn goes on, an even number of steps, until that is done.
+    is stopped (SIGSTOP) otherwise, and its clock with it; when it goes on it is late and reads at once. A thread of its
+    own keeps the record, woken at any instant of a turn's first step; the turn goes on, an even number of steps, until
+    that is done.
     With eight cores or more the training process keeps to four of its own and the workers to the others; the sampler
     goes where the kernel puts it.
     """
 
-    def __init__(self, name: str, device: str, sampler: bool) -> None:
-        self.name = name
+    def __init__(self, name: str, device: str, sampler: bool, numbers: bool = False) -> None:
+        self.name, self.numbers = name, numbers
         self._cores = sorted(os.sched_getaffinity(0))
         if len(self._cores) >= 8:
             for thread in os.listdir("/proc/self/task"):
@@ -154,29 +176,40 @@ class Turns:
         self.optimizer = torch.optim.SGD(self.network.parameters(), lr=0.01, momentum=0.9)
         self.cuda = device == "cuda"
         minibatch = torch.randn(16, *networks.input_shape(name)), torch.ones(16, dtype=torch.long)
-        self.minibatch = [part.pin_memory() if self.cuda else part for part in minibatch]
-        dataset = Ready(16 * 1_000_000, 1)
+        self._ready = [part.pin_memory() if self.cuda else part for part in minibatch]
+        dataset = Ready(16 * 1_000_000, 1 if numbers else (minibatch[0][0], 1))
         self.bare = [self._endless(dataset) for _ in range(LOADERS)]  # before the session: nobody looks at them
         session.KEEP_S = 3600.0  # not by itself
-        self._unkept_s = self._unread_s = 0.0  # recorded, since the record was kept and since the sampler read
+        # Recorded in all, since the record was kept, and since the sampler read.
+        self._recorded_s = self._unkept_s = self._unread_s = 0.0
+        self._clock = Clock() if sampler else None
         self._keep, self._kept = threading.Semaphore(0), threading.Event()
         self._step_s = 0.0  # what a step of the last turn took
+        self.besides = ""  # what ran beside the last recorded turn
         self._stack = ExitStack()
-        self.beside, self.marks = self._stack.enter_context(recording(sampler, self._cores))
+        self.beside, self.marks = self._stack.enter_context(recording(self._clock, self._cores))
         self.watched = [self._endless(dataset) for _ in range(LOADERS)]
         threading.Thread(target=self._keeper, daemon=True).start()
         for turn in range(LOADERS):
             for variant in ("bare", "recorded"):
                 self.take(variant, turn, 10)
 
-    def close(self) -> float | None:
-        """End the recording, after a look at it; return what it says it cost the loop, µs a minibatch."""
+    def close(self) -> tuple[float | None, float | None]:
+        """End the recording, after a look at it.
+
+        Return what it says it cost the loop, µs a minibatch, and how often the sampler read in a recorded second.
+        """
         self._sampler(signal.SIGCONT)
         del self.bare, self.watched
         os.sched_setaffinity(0, self._cores)
-        marks = self.marks
+        marks, reads_per_s = self.marks, None
+        if self.beside is not None:
+            self.beside.terminate()
+            self.beside.wait()
+            account = json.loads(Path(marks.run, "sampler.json").read_text())
+            reads_per_s = max(probe["reads"] for probe in account["per_probe"].values()) / self._recorded_s
         self._stack.close()
-        return marks.cost_ns / 1e3 / marks.costed if marks.costed else None
+        return marks.cost_us(), reads_per_s
 
     def take(self, variant: str, number: int, steps: int) -> list[float]:
         """Train a turn; return the seconds of its steps, the last one until the accelerator has finished too.
@@ -193,26 +226,31 @@ class Turns:
         if not self._kept.is_set():
             self._keep.release()
         while len(ends) <= steps or len(ends) % 2 == 0 or not self._kept.is_set():
-            next(batches)
-            self._step(marks)
+            self._step(self.delivered(batches), marks)
             ends.append(time.perf_counter())
         self.finish()
         ends[-1] = time.perf_counter()
         self._sampler(signal.SIGSTOP)
         self._step_s = (ends[-1] - ends[0]) / (len(ends) - 1)
         if marks is not None:
-            self._unkept_s += ends[-1] - ends[0]
-            self._unread_s += ends[-1] - ends[0]
+            took_s = ends[-1] - ends[0]
+            self._recorded_s += took_s
+            self._unkept_s += took_s
+            self._unread_s += took_s
         return [after - before for before, after in itertools.pairwise(ends)]
 
     def _beside(self) -> bool:
         """Let the sampler go on if it is its time; return whether it is time to keep the record."""
-        if self._unread_s >= READ_S:
-            self._unread_s = 0.0
+        self.besides = ""
+        if self._unread_s >= READ_S and self._clock is not None:
+            self._unread_s -= READ_S
+            self._clock.set(self._recorded_s)
             self._sampler(signal.SIGCONT)
+            self.besides = "sampler"
         if self._unkept_s < KEEP_S:
             return False
-        self._unkept_s = 0.0
+        self._unkept_s -= KEEP_S
+        self.besides += " keeper"
         return True
 
     def _keeper(self) -> None:
@@ -230,8 +268,13 @@ class Turns:
         with torch.profiler.profile(activities=activities):
             return self.take("bare", 0, steps)
 
-    def _step(self, marks: Any) -> None:
-        images, labels = self.minibatch
+    def delivered(self, batches: Iterator[Any]) -> list[torch.Tensor]:
+        """Return the next minibatch."""
+        minibatch: list[torch.Tensor] = next(batches)
+        return self._ready if self.numbers else minibatch
+
+    def _step(self, minibatch: list[torch.Tensor], marks: Any) -> None:
+        images, labels = minibatch
         if marks is not None:
             marks.copying()
         if self.cuda:
@@ -260,7 +303,7 @@ class Turns:
                 num_workers=workers,
                 pin_memory=self.cuda,
                 worker_init_fn=pin,
-                collate_fn=list,
+                collate_fn=list if self.numbers else None,
             )
         )
 
@@ -280,13 +323,14 @@ def in_turns(options: argparse.Namespace, say: Callable[[str], None]) -> bool:
         "two bare loaders",
         "spread of a repeat",
         "loop's own µs",
+        "sampler's reads a second",
         "torch.profiler ms",
         "its ratio",
     )
     say(f"| {' | '.join(heads)} |")
     say("|---" * len(heads) + "|")
     for name in options.network:
-        turns = Turns(name, options.device, not options.no_sampler)
+        turns = Turns(name, options.device, not options.no_sampler, options.numbers)
         compared: dict[str, list[Repeat]] = {"null": [], "recorded": []}
         until = time.monotonic() + options.seconds
         for repeat in itertools.count():
@@ -301,7 +345,7 @@ def in_turns(options: argparse.Namespace, say: Callable[[str], None]) -> bool:
                     f"{name}: {repeat + 1} repeats, {so_far[0]:.4f} ({so_far[1]:.4f}–{so_far[2]:.4f})", file=sys.stderr
                 )
         profiled = [step for _ in range(PROFILED) for step in turns.profiled(20)]
-        kept &= _say_ratios(name, compared, profiled, turns.close(), say)
+        kept &= _say_ratios(name, compared, profiled, *turns.close(), say)
     return kept
 
 
@@ -325,7 +369,8 @@ def _repeat(turns: Turns, variant: str, options: argparse.Namespace) -> Repeat:
             times[which] += took
             if options.steps:
                 with options.steps.open("a") as file:
-                    file.write(json.dumps([turns.name, variant, which, numbers[which], took]) + "\n")
+                    besides = turns.besides.split() if which == "recorded" else []
+                    file.write(json.dumps([turns.name, variant, which, numbers[which], took, besides]) + "\n")
     bare, beside = (sorted(times[which]) for which in ("bare", variant))
     usual = [statistics.fmean(took[: len(took) - len(took) // 10]) for took in (bare, beside)]
     return Repeat(statistics.fmean(bare), statistics.fmean(beside), *usual)
@@ -336,6 +381,7 @@ def _say_ratios(
     compared: dict[str, list[Repeat]],
     profiled: list[float],
     own_us: float | None,
+    reads_per_s: float | None,
     say: Callable[[str], None],
 ) -> bool:
     repeats = compared["recorded"]
@@ -350,7 +396,8 @@ def _say_ratios(
         f"| {name} | {len(ratios)} | {1e3 * bare:.2f} | {1e3 * recorded:.2f} | {mean:.4f} ({low:.4f}–{high:.4f}) | "
         f"{'yes' if high <= MOST_RATIO else '**no**'} | {usual[0]:.4f} ({usual[1]:.4f}–{usual[2]:.4f}) | "
         f"{null[0]:.4f} ({null[1]:.4f}–{null[2]:.4f}) | ± {100 * statistics.stdev(ratios):.1f} % | "
-        f"{'–' if own_us is None else format(own_us, '.0f')} | {1e3 * under:.2f} | {under / bare:.2f} |"
+        f"{'–' if own_us is None else format(own_us, '.0f')} | "
+        f"{'–' if reads_per_s is None else format(reads_per_s, '.1f')} | {1e3 * under:.2f} | {under / bare:.2f} |"
     )
     return high <= MOST_RATIO
 
@@ -371,7 +418,7 @@ def on_small(repeats: int, minibatches: int, say: Callable[[str], None]) -> bool
                 if variant == "bare":
                     bare.append(_empty_loop(workers, minibatches, None))
                 else:
-                    with recording(sampler=False) as (_, marks):
+                    with recording(None) as (_, marks):
                         recorded.append(_empty_loop(workers, minibatches, marks))
         added = sorted(after - before for after, before in zip(recorded, bare, strict=True))
         middle = statistics.median(added)
@@ -457,9 +504,12 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=0.0, help="--turns: go on for so long with each network")
     parser.add_argument("--minibatches", type=int, default=4, help="in a turn; steps alternate, so an even number")
+    parser.add_argument("--numbers", action="store_true", help="--turns: loaders deliver numbers, not images")
     parser.add_argument("--no-sampler", action="store_true", help="the stopwatch alone, without telemetry beside it")
     parser.add_argument("--markdown", type=Path)
-    parser.add_argument("--steps", type=Path, help="--turns: append every turn's seconds to this file, JSON lines")
+    parser.add_argument(
+        "--steps", type=Path, help="--turns: append each turn's seconds to this file, and what ran beside it"
+    )
     arguments = parser.parse_args()
     gpu = torch.cuda.is_available()
     everything = not (arguments.turns or arguments.small or arguments.cpu)

@@ -53,12 +53,11 @@ def step(turns: Turns, batches: Any, marks: Any) -> list[float]:
     def end() -> None:
         ends.append(time.perf_counter())
 
-    next(batches)
+    images, labels = turns.delivered(batches)
     end()
     if marks is not None:
         marks.copying()
     end()
-    images, labels = turns.minibatch
     if turns.cuda:
         images, labels = images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
     end()

@@ -16,6 +16,7 @@ import torch
 
 from edgetrain.analysis.breakdown import break_down
 from edgetrain.inside import accelerator, session
+from edgetrain.inside.stream import now_us
 from tests.inside import records, scenes
 
 
@@ -84,7 +85,7 @@ def test_instants_are_right_to_a_fraction_of_a_step_and_nothing_waits_in_the_loo
         row: list[Any] = [None]
         time.sleep(0.001)  # the host runs ahead of a device that takes longer
         true_us.append(device.launch(0.003) * 1e6)
-        cuda.remark(row, 0)
+        cuda.remark(row, 0, now_us())
         cuda.close(row)
         cuda.settle()
     assert device.waits == waits
@@ -100,10 +101,10 @@ def test_a_mark_set_again_moves_and_rows_leave_in_order() -> None:
     device = Device()
     cuda, emitted, _ = cuda_on(device)
     first: list[Any] = [None, "first"]
-    cuda.mark(first, 0)
+    cuda.mark(first, 0, now_us())
     early_us = time.monotonic() * 1e6
     late_us = device.launch(0.005) * 1e6
-    cuda.remark(first, 0)
+    cuda.remark(first, 0, now_us())
     cuda.close(first)
     second: list[Any] = [None, "second"]
     cuda.close(second)
@@ -123,7 +124,7 @@ def test_few_events_are_asked_whether_they_are_finished(monkeypatch: pytest.Monk
     for number in range(200):
         row: list[Any] = [None, number]
         device.launch(0.0001 if number < 150 else 1.0)
-        cuda.mark(row, 0)
+        cuda.mark(row, 0, now_us())
         cuda.close(row)
     time.sleep(0.05)
     assert not cuda.settle()
@@ -132,22 +133,57 @@ def test_few_events_are_asked_whether_they_are_finished(monkeypatch: pytest.Monk
     assert len(asked) < 12
 
 
-def test_the_keeper_rests_a_bounded_number_of_times() -> None:
+def recording_on(device: Device, run: Path) -> session.Session:
+    recording = session.begin(run)
+    recording._cuda = accelerator.Cuda(device, recording.emit, recording.problem)
+    recording.out = recording._cuda.close
+    return recording
+
+
+def test_the_loop_reads_its_events_itself_every_sixteenth_minibatch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "KEEP_S", 3600.0)  # nobody else does
     device = Device()
-    cuda, emitted, _ = cuda_on(device)
-    cuda.anchor()
-    rests: list[int] = []
-    for events, least, most in ((63, 0, 0), (200, 3, 3), (10_000, 10, accelerator.MOST_RESTS)):
-        for _ in range(events):
-            row: list[Any] = [None]
-            cuda.mark(row, 0)
-            cuda.close(row)
-        assert cuda.settle(rest=lambda: rests.append(len(emitted)))
-        assert least <= len(rests) <= most
-        assert all(part > 0 for part in np.diff([0, *rests, events + 1]))  # in slices, each of some rows
-        assert len(emitted) == events
-        rests.clear()
-        emitted.clear()
+    recording = recording_on(device, tmp_path)
+    read = []
+    for _ in torch.utils.data.DataLoader(scenes.Numbers(64 * 4), batch_size=4):
+        recording.copied()
+        device.launch(0.0001)
+        time.sleep(0.0005)
+        recording.launched()
+        read.append(len(recording._writer._rows))
+    cost_us = recording.cost_us()
+    assert recording.reading_ns > 0 and cost_us is not None
+    assert cost_us > recording.reading_ns / 1e3 / 64
+    recording.end()
+    assert np.flatnonzero(np.diff([0, *read])).tolist() == [9, 25, 41, 57]
+    assert read[-1] == 57
+    rows = records.columns(tmp_path, "minibatches")
+    assert len(rows["done_us"]) == 64 and (rows["done_us"] >= rows["launched_us"]).all()
+
+
+def test_the_keeper_reads_events_only_if_the_loop_has_not_since(tmp_path: Path) -> None:
+    recording = session.begin(tmp_path)
+    cuda = recording._cuda = SimpleNamespace(settled=0)
+    read: list[int] = []
+
+    def settle() -> None:
+        cuda.settled += 1
+        read.append(cuda.settled)
+
+    cuda.settle = settle
+    recording.keep()
+    recording.keep()
+    assert read == [1, 2]
+    cuda.settled = 5
+    recording.keep()
+    assert read == [1, 2]
+    recording.keep()
+    assert read == [1, 2, 6]
+    recording._cuda = None
+    recording.keep()
+    recording.end()
 
 
 def test_an_event_recorded_again_behind_the_keepers_back_waits_for_its_new_instant() -> None:
@@ -155,7 +191,7 @@ def test_an_event_recorded_again_behind_the_keepers_back_waits_for_its_new_insta
     cuda, emitted, problems = cuda_on(device)
     cuda.anchor()
     row: list[Any] = [None]
-    cuda.mark(row, 0)
+    cuda.mark(row, 0, now_us())
     counted = cuda._count_finished
 
     def then_again() -> int:
@@ -193,9 +229,9 @@ def test_rows_go_out_in_order_while_the_loop_and_the_keeper_take_turns_at_any_in
     try:
         for number in range(3000):
             row: list[Any] = [None, None, number]
-            cuda.mark(row, 0)
-            cuda.remark(row, 1)
-            cuda.remark(row, 1)
+            cuda.mark(row, 0, now_us())
+            cuda.remark(row, 1, now_us())
+            cuda.remark(row, 1, now_us())
             cuda.close(row)
     finally:
         stop.set()
@@ -230,7 +266,7 @@ def test_the_current_stream_is_asked_for_only_when_it_has_changed() -> None:
     cuda.anchor()
     del recorded[:]
     for now[:] in ([0, 0], [0, 0], [0, 1], [0, 1], [1, 1], [1, 0], [0, 0]):
-        cuda.mark([None], 0)
+        cuda.mark([None], 0, now_us())
     assert recorded == ["default of 0"] * 2 + ["side of 0"] * 2 + ["side of 1", "default of 1", "default of 0"]
     assert asked == [(0, 0), (0, 1), (1, 1), (1, 0), (0, 0)]
 
@@ -240,7 +276,7 @@ def test_a_graph_being_captured_is_left_alone() -> None:
     cuda, emitted, _ = cuda_on(device)
     device.capturing = True
     row: list[Any] = [None]
-    cuda.mark(row, 0)
+    cuda.mark(row, 0, now_us())
     cuda.close(row)
     assert cuda.settle() and emitted == [[None]] and device.waits == 0
 
@@ -256,7 +292,7 @@ def test_no_thread_looks_at_events_while_a_graph_is_captured() -> None:
     device.cuda.CUDAGraph = graph
     cuda, emitted, _ = cuda_on(device)
     row: list[Any] = [None]
-    cuda.mark(row, 0)
+    cuda.mark(row, 0, now_us())
     cuda.close(row)
     capture = graph()
     capture.capture_begin()
@@ -276,7 +312,7 @@ def test_a_device_that_cannot_be_anchored_is_a_problem_on_record_not_an_end() ->
     device.cuda.synchronize = broken
     cuda, emitted, problems = cuda_on(device)
     row: list[Any] = [None]
-    cuda.mark(row, 0)
+    cuda.mark(row, 0, now_us())
     cuda.close(row)
     assert cuda.settle() and emitted == [[None]]
     assert problems and "device-side assert" in problems[0]
@@ -284,9 +320,7 @@ def test_a_device_that_cannot_be_anchored_is_a_problem_on_record_not_an_end() ->
 
 def test_a_loop_that_runs_ahead_is_cut_on_the_accelerators_timeline(tmp_path: Path) -> None:
     device = Device()
-    recording = session.begin(tmp_path)
-    recording._cuda = accelerator.Cuda(device, recording.emit, recording.problem)
-    recording.out = recording._cuda.close
+    recording = recording_on(device, tmp_path)
     loader = torch.utils.data.DataLoader(scenes.Numbers(80, sleep_s=0.0015), batch_size=4)  # 6 ms and more a minibatch
     true_us = []
     for epoch in range(2):

@@ -6,9 +6,10 @@ before and after says when. Anchors are taken where the loop stands still anyhow
 minute while the GPU waits for data). Between anchors two bounds hold the chain: an event cannot finish before it was
 recorded, nor after it was seen finished.
 
-The loop only records events; the thread that keeps the record reads them, once a second. Between the steps of a real
-network the caches are cold: on an H200 each look at an event took the loop 14 µs, asking torch for the current stream
-21 µs, recording on a stream already in hand 9 µs. A lock keeps the two threads apart where an event is moved.
+The loop records events, and every sixteenth minibatch it reads those that have finished, all in one go: between the
+steps of a real network the caches are cold, and on an H200 a look at a single event took the loop 14 µs, one of many
+3 µs. Asking torch for the current stream took 21 µs, recording on a stream already in hand 9 µs. A loop too slow for
+that leaves them to the thread that keeps the record; a lock keeps the two apart.
 
 Side streams, and work other libraries put on streams of their own, are not seen by an event on the current stream.
 """
@@ -24,9 +25,6 @@ from typing import Any
 US_PER_MS = 1000.0
 ANCHOR_TRIES = 20  # the narrowest of these is kept
 ANCHOR_EVERY_US = 60 * 1000 * 1000
-MOST_WAITING = 20_000  # events and rows; a training that outruns the keeper by more reads some itself
-AT_ONCE = 64  # events that the keeper reads before it lets the loop go on: half a millisecond
-MOST_RESTS = 64  # in one go
 MOST_DRIFT = 1e-3  # a clock off by more than this is a broken anchor, not drift
 
 
@@ -38,21 +36,21 @@ class Cuda:
         self._emit = emit
         self._problem = problem
         self._new = lambda: torch.cuda.Event(enable_timing=True)
-        self._here, self._handle_of, self._record = _recording(torch)
-        self._device: Any = None
-        self._handle: Any = None  # of the stream now in hand
-        self._stream: Any = None
+        self._here, self._handle_of, self._record, self._query, self._elapsed = _calls(torch)
+        self._current_stream = getattr(torch.cuda, "current_stream", lambda: None)
         self._lock = threading.Lock()
+        self._hindered = True  # there is no anchor, or a graph may be being captured
         self._captures = 0  # graphs being captured now: looking at an event from any thread would spoil them
         self._capturing = self._mind_captures()
         self._free: list[Any] = []
         # (event, row, column, host µs), or a row, which is complete: it goes out when it is its turn
         self._waiting: collections.deque[Any] = collections.deque()
-        self._latest: Any = (None, None, 0, 0)  # mark
         self.close: Any = self._waiting.append  # a row has no more marks to come; bound: it runs once a minibatch
         self._last: Any = None  # (event, host µs), the chain's end
         self._anchor: Any = None  # (event, host µs, ± µs)
         self._rate = 1.0
+        self.settled = 0  # how often
+        self.mark: Any = self._marker()
         self.anchors: list[dict[str, Any]] = []  # for the record: [{at_us, pm_us, rate}]
 
     def _mind_captures(self) -> Any:
@@ -65,6 +63,7 @@ class Cuda:
         @functools.wraps(begin)
         def capture_begin(*arguments: Any, **named: Any) -> Any:
             self._captures += 1
+            self._hindered = True
             with self._lock:  # whoever looks at an event now finishes first
                 pass
             try:
@@ -83,106 +82,108 @@ class Cuda:
         graph.capture_begin, graph.capture_end = capture_begin, capture_end
         return None
 
-    def mark(self, row: list[Any], column: int) -> None:
-        """Record an event on the current stream whose instant will be put into the row.
+    def _marker(self) -> Any:
+        """Return the function `mark(row, column, now_us)`.
 
-        All in one function: it runs twice a minibatch, and each call within it costs a microsecond of cold caches.
+        It records an event on the current stream whose instant will be put into the row. It runs twice a minibatch with
+        cold caches, where each thing looked at costs up to a microsecond: so what it needs is in its cells, and nothing
+        in it is a function of our own.
         """
+        pop, append, new, record = self._free.pop, self._waiting.append, self._new, self._record
+        here, handle_of, current_stream = self._here, self._handle_of, self._current_stream
+        stream = device_in_hand = handle_in_hand = None
+
+        def mark(row: list[Any], column: int, now_us: int) -> None:
+            nonlocal stream, device_in_hand, handle_in_hand
+            if self._hindered and self._hinders():
+                return
+            try:
+                event = pop()
+            except IndexError:
+                event = new()
+            device = here()
+            handle = handle_of(device)
+            if handle != handle_in_hand or device != device_in_hand:
+                # To make an object of a stream takes longer than to record an event: it is kept.
+                stream, device_in_hand, handle_in_hand = current_stream(), device, handle
+            record(event, stream)
+            append((event, row, column, now_us))
+
+        return mark
+
+    def _hinders(self) -> bool:
+        """Return whether no event may be recorded now: it would become part of the user's graph, or has no anchor."""
         if self._captures or (self._capturing is not None and self._capturing()):
-            return  # an event of ours would become part of the user's graph
+            return True
         if self._anchor is None:
             self.anchor()
-            if self._anchor is None:
-                return
-        try:
-            event = self._free.pop()
-        except IndexError:
-            event = self._new()
-        device = self._here()
-        handle = self._handle_of(device)
-        if handle != self._handle or device != self._device:
-            self._take_stream(device, handle)
-        self._record(event, self._stream)
-        self._latest = entry = (event, row, column, monotonic_ns() // 1000)
-        self._waiting.append(entry)
+        self._hindered = self._anchor is None or self._capturing is not None
+        return self._anchor is None
 
-    def _take_stream(self, device: int, handle: int) -> None:
-        """Make an object of the current stream: it takes longer than recording the event, so it is kept."""
-        self._stream = self._torch.cuda.current_stream()
-        self._device, self._handle = device, handle
-
-    def remark(self, row: list[Any], column: int) -> None:
+    def remark(self, row: list[Any], column: int, now_us: int) -> None:
         """Move a mark set earlier in this minibatch to here, or set it."""
-        latest, waiting = self._latest, self._waiting
-        if latest[1] is row and latest[2] == column and not self._captures:
+        waiting = self._waiting
+        if not self._captures:
             with self._lock:  # the keeper may have read it meanwhile
-                if waiting and waiting[-1] is latest:
-                    self._free.append(waiting.pop()[0])
-        self.mark(row, column)
+                if waiting:
+                    latest = waiting[-1]
+                    if type(latest) is tuple and latest[1] is row and latest[2] == column:
+                        self._free.append(waiting.pop()[0])
+        self.mark(row, column, now_us)
 
-    def relieve(self) -> None:
-        """Help a keeper that does not keep up, so that memory stays bounded; call it now and then."""
-        if len(self._waiting) > MOST_WAITING:
-            self.settle(64)
-
-    def settle(self, most: int = -1, rest: Any = None) -> bool:
+    def settle(self) -> bool:
         """Read finished events, oldest first, without waiting for them; return whether none is left.
 
-        Call `rest` now and then: a loop that wants the interpreter waits for a few events alone.
+        In one go: whoever reads holds the interpreter, and the loop waits for it.
         """
-        waiting = self._waiting
-        finished = self._count_finished()
-        at_once = max(AT_ONCE, 1 + finished // MOST_RESTS)
-        read = 0
-        while True:
-            with self._lock:
-                if not waiting:
-                    return True
-                if self._captures:
-                    return False
+        self.settled += 1
+        with self._lock:
+            waiting, free = self._waiting, self._free
+            if not waiting or self._captures:
+                return not waiting
+            left = self._count_finished()
+            now_us = monotonic_ns() // 1000  # all of them have finished by now
+            scale, elapsed = US_PER_MS * self._rate, self._elapsed
+            anchored = None if self._anchor is None else self._anchor[0]
+            last, last_us = self._last or (None, 0)
+            while waiting:
                 entry = waiting[0]
                 if type(entry) is list:
                     self._emit(waiting.popleft())
                     continue
-                event, row, column, recorded = entry
-                if read == most or not (read < finished or event.query()):
-                    return False
-                waiting.popleft()
+                if not left:
+                    break
+                left -= 1
+                event, row, column, recorded_us = entry
                 try:
-                    row[column] = int(self._host_us(event, recorded))
+                    at_us = last_us + elapsed(last, event) * scale
+                    at_us = recorded_us if at_us < recorded_us else now_us if at_us > now_us else at_us
+                    row[column] = int(at_us)
                 except (RuntimeError, ValueError) as error:  # recorded on another device than the chain's
-                    if read < finished and not event.query():  # recorded again since, or on another stream
-                        waiting.appendleft(entry)
-                        return False
+                    if not self._query(event):
+                        break  # recorded again since, or on another stream
                     self._problem("an event on the accelerator could not be placed: %s" % error)
-            read += 1
-            if rest is not None and read % at_once == 0:
-                rest()
+                    waiting.popleft()
+                    continue
+                waiting.popleft()
+                if last is not anchored:
+                    free.append(last)
+                last, last_us = event, at_us
+            self._last = (last, last_us)
+            return not waiting
 
     def _count_finished(self) -> int:
         """Return how many events are finished, oldest first: a stream works in order, so few have to be asked."""
-        with self._lock:
-            if self._captures:
-                return 0
-            # A copy first, in one step: the loop appends meanwhile.
-            events = [entry[0] for entry in list(self._waiting) if type(entry) is tuple]
-            low, high = 0, len(events)
-            while low < high:
-                middle = (low + high) // 2
-                if events[middle].query():
-                    low = middle + 1
-                else:
-                    high = middle
-            return low
-
-    def _host_us(self, event: Any, recorded: int) -> float:
-        last, last_us = self._last
-        at_us = last_us + last.elapsed_time(event) * US_PER_MS * self._rate
-        at_us = min(max(at_us, recorded), monotonic_ns() // 1000)
-        if self._anchor is None or last is not self._anchor[0]:
-            self._free.append(last)
-        self._last = (event, at_us)
-        return at_us
+        # A copy first, in one step: the loop appends meanwhile.
+        events = [entry[0] for entry in list(self._waiting) if type(entry) is tuple]
+        low, high = 0, len(events)
+        while low < high:
+            middle = (low + high) // 2
+            if self._query(events[middle]):
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     def drain(self) -> None:
         """Wait for the device, then read everything. Only where the loop stands still anyhow."""
@@ -232,10 +233,20 @@ class Cuda:
         return int(self._torch.cuda.max_memory_reserved())
 
 
-def _recording(torch: Any) -> tuple[Any, Any, Any]:
-    """Return what tells the current device, what tells its current stream's handle, and what records on a stream."""
+def _calls(torch: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Return what tells the current device and its current stream's handle, and what records, asks and reads an event.
+
+    Those beneath torch's own methods: each of these is one call more.
+    """
     try:
         low = torch._C
-        return low._cuda_getDevice, low._cuda_getCurrentRawStream, low._CudaEventBase.record
+        event = low._CudaEventBase
+        return low._cuda_getDevice, low._cuda_getCurrentRawStream, event.record, event.query, event.elapsed_time
     except AttributeError:
-        return lambda: None, lambda device: None, lambda event, stream: event.record()
+        return (
+            lambda: None,
+            lambda device: None,
+            lambda event, stream: event.record(),
+            lambda event: event.query(),
+            lambda first, second: first.elapsed_time(second),
+        )

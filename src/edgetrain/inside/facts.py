@@ -80,10 +80,7 @@ def collect(session: Any, torch: Any, cuda: Any) -> dict[str, Any]:
         "peak_worker_rss_bytes": workers or None,  # known once a worker has ended
         "peak_gpu_bytes": cuda.peak_bytes() if cuda is not None else None,
         "anchors": list(cuda.anchors) if cuda is not None else [],
-        "main_thread_cost": {
-            "per_minibatch_us": session.cost_ns / 1e3 / session.costed if session.costed else None,
-            "minibatches": minibatches,
-        },
+        "main_thread_cost": {"per_minibatch_us": session.cost_us(), "minibatches": minibatches},
         "keeper_cpu_s": session.keeper_cpu_ns / 1e9,
         "written_bytes": session.written_bytes(),
         "problems": list(session.problems),

@@ -18,6 +18,7 @@ class Marks:
     # that preempts where a thread enters it lets others run in our code that would have run a little later anyhow.
     cost_ns = costed = 0
     costing = False  # the minibatch in hand tells
+    reading_ns = 0  # CPU time that reading events took of it
     out: Any  # takes a row that the loop is done with
 
     def __init__(self, torch: Any) -> None:
@@ -54,7 +55,7 @@ class Marks:
         entered = thread_time_ns() if self.costing else 0
         cuda = self._cuda or self._find_cuda()
         if cuda is not None and self.timing != "sync":
-            cuda.mark(track.row, COPIED)
+            cuda.mark(track.row, COPIED, monotonic_ns() // 1000)
         else:
             if cuda is not None:
                 self._torch.cuda.synchronize()
@@ -80,9 +81,9 @@ class Marks:
             self._torch.cuda.synchronize()
             row[DONE] = monotonic_ns() // 1000
         elif again:
-            cuda.remark(row, DONE)
+            cuda.remark(row, DONE, now_us)
         else:
-            cuda.mark(row, DONE)
+            cuda.mark(row, DONE, now_us)
         if entered:
             self.spent(entered)
 
@@ -104,7 +105,7 @@ class Marks:
             if cuda is None or synchronised:
                 row[DONE] = monotonic_ns() // 1000 if synchronised else row[LAUNCHED]
             elif track is self.current or track is lingering:
-                cuda.remark(row, DONE)
+                cuda.remark(row, DONE, now_us)
         if entered:
             self.spent(entered)
 
