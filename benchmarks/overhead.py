@@ -48,7 +48,7 @@ T90 = {2: 2.92, 3: 2.35, 4: 2.13, 5: 2.02, 9: 1.83, 14: 1.76, 19: 1.73, 24: 1.71
 PROFILED = 3  # turns of 20 steps under torch.profiler
 PAIRS = 10  # of turns in a repeat
 READ_S, KEEP_S = 0.1, session.KEEP_S  # how often the sampler reads and the record is kept
-NULL_EVERY = 4  # repeats
+NULL_EVERY = 10  # repeats
 LOADERS = 3  # of each kind: where a loader's memory happens to lie can make a per cent
 MOST_RATIO, MOST_US, MOST_CPU_SHARE = 1.01, 25.0, 0.01  # what is promised
 
@@ -155,7 +155,7 @@ class Turns:
 
     The machine's own ups and downs last longer than a turn, so both variants get the same share of them. There are a
     few loaders of each kind; they live as long as the comparison, each repeat draws one of each kind, and none is the
-    bottleneck: two workers collate images that lie ready, and a thread of torch's pins them, as in any training.
+    bottleneck: a worker collates images that lie ready, and a thread of torch's pins them, as in any training.
     With `--numbers` they deliver numbers and the minibatch lies in pinned memory: steps as short as they can be.
 
     What runs beside a real recording runs here in recorded turns alone, as often for each second of them. The sampler
@@ -295,12 +295,12 @@ class Turns:
     def _endless(self, dataset: Dataset[Any]) -> Iterator[Any]:
         cores = self._cores[4:] if len(self._cores) >= 8 else self._cores
         pin = functools.partial(keep_to, cores)
-        workers = min(2, len(cores))
         return iter(
             DataLoader(
                 dataset,
                 batch_size=16,
-                num_workers=workers,
+                num_workers=1,  # six loaders' workers are already twice as many for the sampler as a training has
+                prefetch_factor=4,
                 pin_memory=self.cuda,
                 worker_init_fn=pin,
                 collate_fn=list if self.numbers else None,

@@ -136,7 +136,7 @@ def test_few_events_are_asked_whether_they_are_finished(monkeypatch: pytest.Monk
 def recording_on(device: Device, run: Path) -> session.Session:
     recording = session.begin(run)
     recording._cuda = accelerator.Cuda(device, recording.emit, recording.problem)
-    recording.out = recording._cuda.close
+    recording.send_rows_to(recording._cuda.close)
     return recording
 
 

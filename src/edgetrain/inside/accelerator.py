@@ -91,6 +91,7 @@ class Cuda:
         """
         pop, append, new, record = self._free.pop, self._waiting.append, self._new, self._record
         here, handle_of, current_stream = self._here, self._handle_of, self._current_stream
+        only = self._only_device()
         stream = device_in_hand = handle_in_hand = None
 
         def mark(row: list[Any], column: int, now_us: int) -> None:
@@ -101,7 +102,7 @@ class Cuda:
                 event = pop()
             except IndexError:
                 event = new()
-            device = here()
+            device = here() if only is None else only
             handle = handle_of(device)
             if handle != handle_in_hand or device != device_in_hand:
                 # To make an object of a stream takes longer than to record an event: it is kept.
@@ -110,6 +111,13 @@ class Cuda:
             append((event, row, column, now_us))
 
         return mark
+
+    def _only_device(self) -> int | None:
+        """Return the number of the device where there is but one: then nobody has to be asked which is current."""
+        try:
+            return 0 if self._torch.cuda.device_count() == 1 else None
+        except (AttributeError, RuntimeError):
+            return None
 
     def _hinders(self) -> bool:
         """Return whether no event may be recorded now: it would become part of the user's graph, or has no anchor."""

@@ -19,14 +19,15 @@ from . import counters, stream, worker
  QUEUED, CPU) = range(len(stream.MINIBATCHES))  # fmt: skip
 UNKNOWN, TRAINING, EVALUATION = 0, 1, 2
 UNSIZED = (0, 0, 0)  # whole minibatches, samples of each, samples of the one after: only counting tells
-ATTEND_EVERY, ATTENDED = 8, 2  # of every so many minibatches of a pass, the one at which the session does the rest
+ATTEND_EVERY, ATTENDED = 8, 2  # of every so many minibatches of a pass, the one at which the session is called
 WAIT_WORTH_US = 1000  # after a shorter wait the next one is not worth a look at the run queue
 
 
 class Pass:
     """One pass over one loader, as the training process sees it.
 
-    Each kind times its own `next` from end to end: a call more is a microsecond more where the caches are cold.
+    Each kind times its own `next` from end to end, and has at hand what it needs for it: where the caches are cold a
+    call more is a microsecond more, and each object looked at a good part of one.
     """
 
     def __init__(
@@ -44,11 +45,12 @@ class Pass:
         self.row: Any = None  # the minibatch now in the loop's hands
         self.batches = 0
         self.trained = 0
-        self.evaluating = False  # gradients were off when the last minibatch was delivered
-        self.loss = None
+        self.evaluating = False  # gradients were off when the minibatch in hand was delivered
+        self.attend_at = 0  # the number of the minibatch at which the session is called; 0 calls it at the next
+        self.costing = False  # the minibatch in hand tells what we cost
+        self.out = session.out
         self._schedstat = session.schedstat
         self._close_row = session.close_row
-        self._grad_enabled = session.grad_enabled
         session.pass_begins(self)
 
     def samples(self, index: int, data: Any) -> int | None:
@@ -91,17 +93,24 @@ class WorkerPass(Pass):
 
     def next(self, iterator: Any, original: Any) -> Any:
         """Time one `__next__`."""
-        session = self.session
-        costing = session.costing
+        costing = self.costing
         entered = thread_time_ns() if costing else 0
-        if self.row is not None:
-            self._close_row(self)
+        row = self.row
+        if row is not None:
+            if row[PHASE] == TRAINING and self.epoch is not None:  # what close_row does, without the call
+                self.row = None
+                self.evaluating = False
+                self.trained += 1
+                row[EPOCH] = self.epoch
+                self.out(row)
+            else:
+                self._close_row(self)
         looks = self._waited_long
         if looks:
             waited, worked = counters.queued_ns(self._schedstat), thread_time_ns()
         if costing:
-            session.costing = False
-            session.spent(entered)
+            self.costing = False
+            self.session.spent(entered)
         asked = monotonic_ns()
         try:
             data = original(iterator)
@@ -124,12 +133,11 @@ class WorkerPass(Pass):
             sent_us, made_by, self.size if index < self.whole else self.samples(index, data), queued_us, cpu_us,
         ]  # fmt: skip
         number = self.batches = self.batches + 1
-        self.evaluating = not (session.training_mode and self._grad_enabled())
-        if session.current is not self or number % ATTEND_EVERY == ATTENDED:
-            session.opened(self)
+        if number >= self.attend_at:
+            self.session.opened(self)
         if costing:
-            session.spent(entered)
-            session.costed += 1
+            self.session.spent(entered)
+            self.session.costed += 1
         return data
 
 
@@ -155,16 +163,23 @@ class OwnPass(Pass):
 
     def next(self, iterator: Any, original: Any) -> Any:
         """Time one `__next__`, which is the fetch itself."""
-        session = self.session
-        costing = session.costing
+        costing = self.costing
         entered = thread_time_ns() if costing else 0
-        if self.row is not None:
-            self._close_row(self)
+        row = self.row
+        if row is not None:
+            if row[PHASE] == TRAINING and self.epoch is not None:  # what close_row does, without the call
+                self.row = None
+                self.evaluating = False
+                self.trained += 1
+                row[EPOCH] = self.epoch
+                self.out(row)
+            else:
+                self._close_row(self)
         self._collated_ns = 0
         asked_us, _ = self._counters.begin()
         if costing:
-            session.costing = False
-            session.spent(entered)
+            self.costing = False
+            self.session.spent(entered)
         try:
             data = original(iterator)
         except BaseException:
@@ -185,12 +200,11 @@ class OwnPass(Pass):
             None, None, self.size if index < self.whole else self.samples(index, data), counted[4], counted[1],
         ]  # fmt: skip
         number = self.batches = self.batches + 1
-        self.evaluating = not (session.training_mode and self._grad_enabled())
-        if session.current is not self or number % ATTEND_EVERY == ATTENDED:
-            session.opened(self)
+        if number >= self.attend_at:
+            self.session.opened(self)
         if costing:
-            session.spent(entered)
-            session.costed += 1
+            self.session.spent(entered)
+            self.session.costed += 1
         return data
 
 
@@ -202,14 +216,21 @@ class OuterPass(Pass):
 
     def next(self, iterator: Any, original: Any) -> Any:
         """Time one `next`."""
-        session = self.session
-        costing = session.costing
+        costing = self.costing
         entered = thread_time_ns() if costing else 0
-        if self.row is not None:
-            self._close_row(self)
+        row = self.row
+        if row is not None:
+            if row[PHASE] == TRAINING and self.epoch is not None:  # what close_row does, without the call
+                self.row = None
+                self.evaluating = False
+                self.trained += 1
+                row[EPOCH] = self.epoch
+                self.out(row)
+            else:
+                self._close_row(self)
         if costing:
-            session.costing = False
-            session.spent(entered)
+            self.costing = False
+            self.session.spent(entered)
         asked = monotonic_ns()
         try:
             data = original(iterator)
@@ -224,12 +245,11 @@ class OuterPass(Pass):
             None, None, None, count(data), None, None,
         ]  # fmt: skip
         number = self.batches = self.batches + 1
-        self.evaluating = not (session.training_mode and self._grad_enabled())
-        if session.current is not self or number % ATTEND_EVERY == ATTENDED:
-            session.opened(self)
+        if number >= self.attend_at:
+            self.session.opened(self)
         if costing:
-            session.spent(entered)
-            session.costed += 1
+            self.session.spent(entered)
+            self.session.costed += 1
         return data
 
 

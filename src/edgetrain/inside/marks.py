@@ -17,9 +17,9 @@ class Marks:
     # CPU time that our own code took of the training thread, and over how many minibatches. Not the clock: a kernel
     # that preempts where a thread enters it lets others run in our code that would have run a little later anyhow.
     cost_ns = costed = 0
-    costing = False  # the minibatch in hand tells
     reading_ns = 0  # CPU time that reading events took of it
-    out: Any  # takes a row that the loop is done with
+    out: Any  # takes a row that the loop is done with; each pass has it too
+    passes: list[Pass]
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
@@ -40,7 +40,7 @@ class Marks:
         track = self.current
         if track is None or track.row is None:
             return
-        entered = thread_time_ns() if self.costing else 0
+        entered = thread_time_ns() if track.costing else 0
         if self.timing == "sync" and (self._cuda or self._find_cuda()) is not None:
             self._torch.cuda.synchronize()
         track.row[COPYING] = monotonic_ns() // 1000
@@ -52,7 +52,7 @@ class Marks:
         track = self.current
         if track is None or track.row is None:
             return
-        entered = thread_time_ns() if self.costing else 0
+        entered = thread_time_ns() if track.costing else 0
         cuda = self._cuda or self._find_cuda()
         if cuda is not None and self.timing != "sync":
             cuda.mark(track.row, COPIED, monotonic_ns() // 1000)
@@ -69,7 +69,7 @@ class Marks:
         track = self.current
         if track is None or track.row is None:
             return
-        entered = thread_time_ns() if self.costing else 0
+        entered = thread_time_ns() if track.costing else 0
         row = track.row
         row[PHASE] = TRAINING
         cuda = self._cuda or self._find_cuda()
@@ -90,7 +90,7 @@ class Marks:
     def step_seen(self) -> None:
         """A hook saw a backward pass or an optimiser step end: every minibatch in hand was trained on."""
         now_us = monotonic_ns() // 1000
-        entered = thread_time_ns() if self.costing else 0
+        entered = thread_time_ns() if self.current is not None and self.current.costing else 0
         cuda = self._cuda or self._find_cuda()
         synchronised = cuda is not None and self.timing == "sync"
         if synchronised:
@@ -116,8 +116,14 @@ class Marks:
     def _find_cuda(self) -> Any:
         if self._cuda is None and self._cuda_possible and self._cuda_started():
             self._cuda = Cuda(self._torch, self.emit, self.problem)
-            self.out = self._cuda.close
+            self.send_rows_to(self._cuda.close)
         return self._cuda
+
+    def send_rows_to(self, out: Any) -> None:
+        """Let rows that the loop is done with go there from now on."""
+        self.out = out
+        for track in self.passes:
+            track.out = out
 
     def emit(self, row: list[Any]) -> None:
         """Let a row go out."""

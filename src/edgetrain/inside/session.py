@@ -102,7 +102,7 @@ class Session(Marks):
         self._epochs_done: dict[int, float | None] = {}
         self._own_counters: counters.ThreadCounters | None = None
         self._own_streams: dict[int, stream.StreamWriter] = {}
-        self.grad_enabled = torch.is_grad_enabled
+        self._grad_enabled = torch.is_grad_enabled
         self._facts_path, place = facts.claim(run)
         self._first_number = place * 1000
         path = os.path.join(run, "minibatches-%d.ets" % self.pid)
@@ -229,11 +229,16 @@ class Session(Marks):
 
     def opened(self, track: loaders.Pass) -> None:
         """Put a pass that delivered on top of those under way; now and then look after the accelerator and our cost."""
-        self.costing = track.batches % counters.COSTED == loaders.ATTENDED
+        since = (track.batches - loaders.ATTENDED) % counters.COSTED
+        track.costing = since == 0
+        track.attend_at = track.batches + loaders.ATTEND_EVERY - since % loaders.ATTEND_EVERY
+        track.evaluating = self._evaluates()
         if self.current is track:
-            if self._cuda is not None and not self.costing:
+            if self._cuda is not None and since:
                 self._read_events(self._cuda)
             return
+        if self.current is not None:
+            self.current.attend_at = 0
         stack = self._stack
         for other in [other for other in stack if other.left()]:
             other.ended()
@@ -262,10 +267,18 @@ class Session(Marks):
             track.trained += 1
             if track.epoch is None:
                 track.epoch = self._next_epoch()
-        elif track.evaluating or not self.grad_enabled() or not self.training_mode:
-            row[PHASE] = EVALUATION
+            track.evaluating = False
+        else:
+            evaluates = self._evaluates()
+            if track.evaluating or evaluates:
+                row[PHASE] = EVALUATION
+            track.evaluating = evaluates
         row[EPOCH] = track.epoch
         self.out(row)
+
+    def _evaluates(self) -> bool:
+        """Return whether the loop now does what cannot be training."""
+        return not (self.training_mode and self._grad_enabled())
 
     def pass_ends(self, track: loaders.Pass) -> None:
         """A pass is over; the accelerator's clock is tied to ours again while the loop stands still."""
@@ -379,6 +392,7 @@ class Session(Marks):
     def _left_behind(self) -> None:
         # In a forked child: what the parent has in hand is the parent's to write.
         if self.pid != os.getpid():
-            self.emit = self.out = lambda row: None
+            self.emit = lambda row: None
+            self.send_rows_to(self.emit)
             for writer in self._own_streams.values():
                 vars(writer)["add"] = self.emit

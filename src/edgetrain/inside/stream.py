@@ -23,6 +23,7 @@ import threading
 import time
 import zlib
 from array import array
+from operator import sub
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 MAGIC = b"EtF1"
@@ -94,7 +95,7 @@ def _planes(values: Sequence[int]) -> Tuple[int, int, bytes]:
     width = ((max(values) - smallest).bit_length() + 7) // 8
     if width == 0:
         return smallest, 0, b""
-    raw = array("Q", [value - smallest for value in values]) if smallest else array("Q", values)
+    raw = array("Q", map((-smallest).__add__, values)) if smallest else array("Q", values)
     if sys.byteorder == "big":
         raw.byteswap()
     data = raw.tobytes()
@@ -125,9 +126,9 @@ def encode_integers(values: Sequence[Any], encoding: str, reference: Optional[Se
     first = 0
     if encoding == "delta":
         first = values[0]
-        values = [0] + [after - before for before, after in zip(values, values[1:])]
+        values = [0, *map(sub, values[1:], values)]
     elif reference is not None:
-        values = [value - base for value, base in zip(values, reference)]
+        values = list(map(sub, values, reference))
     smallest, width, data = _planes(values)
     head = COLUMN.pack(width | (SOME_NULL if missing else 0), first, smallest)
     return head, (missing or b"") + data
