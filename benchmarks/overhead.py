@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, dataloader
 
 from edgetrain.inside import session
 from edgetrain.store.codec import read_stream
@@ -51,6 +51,13 @@ READ_S, KEEP_S = 0.1, session.KEEP_S  # how often the sampler reads and the reco
 NULL_EVERY = 10  # repeats
 LOADERS = 3  # of each kind: where a loader's memory happens to lie can make a per cent
 MOST_RATIO, MOST_US, MOST_CPU_SHARE = 1.01, 25.0, 0.01  # what is promised
+
+
+class Untouched(dataloader._MultiProcessingDataLoaderIter):
+    """torch's iterator as it is before anybody watches: a session wraps these two for all loaders of the process."""
+
+    __next__ = dataloader._BaseDataLoaderIter.__next__
+    _try_put_index = dataloader._MultiProcessingDataLoaderIter._try_put_index
 
 
 class Ready(Dataset[Any]):
@@ -179,6 +186,8 @@ class Turns:
         self._ready = [part.pin_memory() if self.cuda else part for part in minibatch]
         dataset = Ready(16 * 1_000_000, 1 if numbers else (minibatch[0][0], 1))
         self.bare = [self._endless(dataset) for _ in range(LOADERS)]  # before the session: nobody looks at them
+        for iterator in self.bare:
+            iterator.__class__ = Untouched
         session.KEEP_S = 3600.0  # not by itself
         # Recorded in all, since the record was kept, and since the sampler read.
         self._recorded_s = self._unkept_s = self._unread_s = 0.0
@@ -194,22 +203,24 @@ class Turns:
             for variant in ("bare", "recorded"):
                 self.take(variant, turn, 10)
 
-    def close(self) -> tuple[float | None, float | None]:
+    def close(self) -> tuple[float | None, str]:
         """End the recording, after a look at it.
 
-        Return what it says it cost the loop, µs a minibatch, and how often the sampler read in a recorded second.
+        Return what it says it cost the loop, µs a minibatch, and what the sampler did in a recorded second.
         """
         self._sampler(signal.SIGCONT)
         del self.bare, self.watched
         os.sched_setaffinity(0, self._cores)
-        marks, reads_per_s = self.marks, None
+        marks, sampled = self.marks, "–"
         if self.beside is not None:
             self.beside.terminate()
             self.beside.wait()
             account = json.loads(Path(marks.run, "sampler.json").read_text())
-            reads_per_s = max(probe["reads"] for probe in account["per_probe"].values()) / self._recorded_s
+            reads = max(probe["reads"] for probe in account["per_probe"].values())
+            cpu_ms = 1e3 * (account["cpu_s"] - account["start_cpu_s"])
+            sampled = f"{reads / self._recorded_s:.1f}, {cpu_ms / self._recorded_s:.0f} ms"
         self._stack.close()
-        return marks.cost_us(), reads_per_s
+        return marks.cost_us(), sampled
 
     def take(self, variant: str, number: int, steps: int) -> list[float]:
         """Train a turn; return the seconds of its steps, the last one until the accelerator has finished too.
@@ -323,7 +334,7 @@ def in_turns(options: argparse.Namespace, say: Callable[[str], None]) -> bool:
         "two bare loaders",
         "spread of a repeat",
         "loop's own µs",
-        "sampler's reads a second",
+        "sampler's reads and CPU a second",
         "torch.profiler ms",
         "its ratio",
     )
@@ -381,7 +392,7 @@ def _say_ratios(
     compared: dict[str, list[Repeat]],
     profiled: list[float],
     own_us: float | None,
-    reads_per_s: float | None,
+    sampled: str,
     say: Callable[[str], None],
 ) -> bool:
     repeats = compared["recorded"]
@@ -397,7 +408,7 @@ def _say_ratios(
         f"{'yes' if high <= MOST_RATIO else '**no**'} | {usual[0]:.4f} ({usual[1]:.4f}–{usual[2]:.4f}) | "
         f"{null[0]:.4f} ({null[1]:.4f}–{null[2]:.4f}) | ± {100 * statistics.stdev(ratios):.1f} % | "
         f"{'–' if own_us is None else format(own_us, '.0f')} | "
-        f"{'–' if reads_per_s is None else format(reads_per_s, '.1f')} | {1e3 * under:.2f} | {under / bare:.2f} |"
+        f"{sampled} | {1e3 * under:.2f} | {under / bare:.2f} |"
     )
     return high <= MOST_RATIO
 

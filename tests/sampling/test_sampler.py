@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetrain.sampling.lane import MOST_CPU_SHARE, MOST_WALL_SHARE, Lane
+from edgetrain.sampling.lane import MOST_CPU_SHARE, MOST_POWER_CPU_SHARE, MOST_WALL_SHARE, Lane
 from edgetrain.sampling.vigil import ClockWatch
 from edgetrain.store.codec import read_events, read_stream
 
@@ -248,10 +248,14 @@ def test_a_probe_that_burns_cpu_is_held_to_its_share_of_a_core(tmp_path: Path) -
             pass
         return [1.0, 2.0]
 
-    lane = Lane(Given(busy), tmp_path, time.monotonic_ns() // 1000)
+    lane = Lane(Given(busy, ("x_share", "y_bytes")), tmp_path, time.monotonic_ns() // 1000)
+    power = Lane(Given(busy, ("x_w", "y_j")), tmp_path, time.monotonic_ns() // 1000, "power")
     for _ in range(40):
         lane.take(lambda kind, text, **facts: None)
+        power.take(lambda kind, text, **facts: None)
     assert lane._least_period_us >= 0.9 * 2000 / MOST_CPU_SHARE
+    assert power._least_period_us >= 0.9 * 2000 / MOST_POWER_CPU_SHARE
+    assert power._least_period_us < 0.8 * lane._least_period_us
 
 
 def test_missed_readings_are_counted_and_never_made_up_for(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from . import counters, facts, loaders, stream
 from .loaders import EPOCH, EVALUATION, PHASE, TRAINING
 from .marks import Marks
 
-KEEP_S = 1.0  # how often the streams go out
+KEEP_S = 2.0  # how often the streams go out; each time the loop waits most of a millisecond for the interpreter
 NAME = "_edgetrain_session"  # on torch's loader module: one session a process, however this package was imported
 
 

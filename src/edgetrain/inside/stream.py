@@ -33,7 +33,7 @@ PLANES = 0x0F  # code: how many byte planes
 ALL_NULL = 0x40  # code: no row has a value
 SOME_NULL = 0x20  # code: a bitmap of missing rows follows
 FLUSH_S = 1.0
-SYNC_S = 5.0
+SYNC_S = 3.5  # at the next flush: every four seconds, whether flushed each second or every other
 MOST_ROWS = 8192  # in one frame
 
 MINIBATCHES = (
@@ -166,7 +166,7 @@ def checksum(payload: Any, rows: int) -> int:
 
 
 class StreamWriter:
-    """Appends rows to one stream file; flushes every second, fdatasyncs every five.
+    """Appends rows to one stream file; flushes every second, fdatasyncs every four.
 
     `add` only appends to a list. Call `flush` yourself, or `start` a thread that does.
     """

@@ -17,11 +17,11 @@ from edgetrain.units import US_PER_S
 # Gauges that four bytes hold well enough; everything else (counters, bytes, joules) takes eight.
 _SHORT = ("_share", "_pm", "_w", "_c", "_hz", "_length", "_count", "_cores")
 # A probe may take these shares of the time between its readings (of the clock, of a core); one that takes more is read
-# less often. Half a percent each keeps all of them together near one.
+# less often. A quarter of a percent each, and half for what becomes joules, keeps all of them together near one.
 MOST_WALL_SHARE = 0.1
-MOST_CPU_SHARE = 0.005
-# Telling that a probe is read at half its rate or less; a little less is nobody's business.
-WORTH_TELLING = 2.0
+MOST_CPU_SHARE, MOST_POWER_CPU_SHARE = 0.0025, 0.005
+# Telling that a probe is read at a third of its rate or less; a little less is nobody's business.
+WORTH_TELLING = 3.0
 # A probe that raises again and again is still tried, this much apart at most.
 MOST_BACKOFF_S = 5.0
 _COST_MEMORY = 0.1
@@ -41,6 +41,8 @@ class Lane:
         self.busy_us = 0
         self.failed: dict[str, int] = {}
         self.why: str | None = None  # the last exception's words
+        powers = any(column.endswith(("_w", "_j")) for column in self.columns)
+        self._most_cpu_share = MOST_POWER_CPU_SHARE if powers else MOST_CPU_SHARE
         self._least_period_us = 0.0  # what its cost allows, a moving mean
         self._told_slow = False
         self._backoff = 1
@@ -71,9 +73,8 @@ class Lane:
             self.why = f"{type(error).__name__}: {error}"
             self._backoff = min(self._backoff * 2, 64)
         ended_us = now_us()
-        cost_us = max(
-            (ended_us - began_us) / MOST_WALL_SHARE, (time.thread_time_ns() - began_cpu_ns) / 1000 / MOST_CPU_SHARE
-        )
+        cpu_us = (time.thread_time_ns() - began_cpu_ns) / 1000
+        cost_us = max((ended_us - began_us) / MOST_WALL_SHARE, cpu_us / self._most_cpu_share)
         self._least_period_us += _COST_MEMORY * (cost_us - self._least_period_us)
         # A slow read belongs to its middle.
         self.writer.add(((began_us + ended_us) // 2, *row))
