@@ -163,6 +163,28 @@ def test_the_loop_reads_its_events_itself_every_sixteenth_minibatch(
     assert len(rows["done_us"]) == 64 and (rows["done_us"] >= rows["launched_us"]).all()
 
 
+@pytest.mark.parametrize("breaks", ["query", "synchronize"])
+def test_a_device_that_breaks_is_not_heard_of_from_us_and_leaves_what_the_host_saw(
+    breaks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = Device()
+    recording = recording_on(device, tmp_path)
+
+    def broken(*_: Any) -> bool:
+        raise RuntimeError("device-side assert triggered")
+
+    for number, _ in enumerate(torch.utils.data.DataLoader(scenes.Numbers(20 * 4), batch_size=4)):
+        recording.launched()
+        if number == 12:
+            monkeypatch.setattr(*((Event, "query") if breaks == "query" else (device.cuda, "synchronize")), broken)
+    recording.end()
+    problems = records.facts(tmp_path)["problems"]
+    assert any("could not be read" in problem and "device-side assert" in problem for problem in problems)
+    rows = records.columns(tmp_path, "minibatches")
+    assert rows["batch"].tolist() == list(range(20)) and (rows["launched_us"] > 0).all()
+    assert (rows["done_us"][:8] > 0).all() and rows["done_us"][-1] == -1
+
+
 def test_the_keeper_reads_events_only_if_the_loop_has_not_since(tmp_path: Path) -> None:
     recording = session.begin(tmp_path)
     cuda = recording._cuda = SimpleNamespace(settled=0)

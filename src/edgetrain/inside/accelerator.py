@@ -149,7 +149,11 @@ class Cuda:
             waiting, free = self._waiting, self._free
             if not waiting or self._captures:
                 return not waiting
-            left = self._count_finished()
+            try:
+                left = self._count_finished()
+            except RuntimeError as error:
+                self._give_up(error)
+                return True
             now_us = monotonic_ns() // 1000  # all of them have finished by now
             scale, elapsed = US_PER_MS * self._rate, self._elapsed
             anchored = None if self._anchor is None else self._anchor[0]
@@ -193,9 +197,22 @@ class Cuda:
                 high = middle
         return low
 
+    def _give_up(self, error: Exception) -> None:
+        """Let rows go without the instants that the device will not tell any more: the host's are worth having."""
+        self._problem("events on the accelerator could not be read: %s" % error)
+        while self._waiting:
+            entry = self._waiting.popleft()
+            if type(entry) is list:
+                self._emit(entry)
+
     def drain(self) -> None:
         """Wait for the device, then read everything. Only where the loop stands still anyhow."""
-        self._torch.cuda.synchronize()
+        try:
+            self._torch.cuda.synchronize()
+        except RuntimeError as error:
+            with self._lock:
+                self._give_up(error)
+            raise
         self.settle()
 
     def anchor(self) -> None:

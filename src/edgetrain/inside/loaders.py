@@ -19,7 +19,6 @@ from . import counters, stream, worker
  QUEUED, CPU) = range(len(stream.MINIBATCHES))  # fmt: skip
 UNKNOWN, TRAINING, EVALUATION = 0, 1, 2
 UNSIZED = (0, 0, 0)  # whole minibatches, samples of each, samples of the one after: only counting tells
-ATTEND_EVERY, ATTENDED = 8, 2  # of every so many minibatches of a pass, the one at which the session is called
 WAIT_WORTH_US = 1000  # after a shorter wait the next one is not worth a look at the run queue
 
 

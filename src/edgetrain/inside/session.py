@@ -30,6 +30,7 @@ from .loaders import EPOCH, EVALUATION, PHASE, TRAINING
 from .marks import Marks
 
 KEEP_S = 2.0  # how often the streams go out; each time the loop waits most of a millisecond for the interpreter
+ATTEND_EVERY, ATTENDED = 8, 2  # of every so many minibatches of a pass, the one at which `opened` is called
 NAME = "_edgetrain_session"  # on torch's loader module: one session a process, however this package was imported
 
 
@@ -229,9 +230,9 @@ class Session(Marks):
 
     def opened(self, track: loaders.Pass) -> None:
         """Put a pass that delivered on top of those under way; now and then look after the accelerator and our cost."""
-        since = (track.batches - loaders.ATTENDED) % counters.COSTED
+        since = (track.batches - ATTENDED) % counters.COSTED
         track.costing = since == 0
-        track.attend_at = track.batches + loaders.ATTEND_EVERY - since % loaders.ATTEND_EVERY
+        track.attend_at = track.batches + ATTEND_EVERY - since % ATTEND_EVERY
         track.evaluating = self._evaluates()
         if self.current is track:
             if self._cuda is not None and since:
@@ -256,8 +257,9 @@ class Session(Marks):
 
     def _read_events(self, cuda: Any) -> None:
         began_ns = time.thread_time_ns()
-        if cuda.settle() and cuda.due():
-            cuda.anchor()  # nothing is under way on the accelerator: it waits for this minibatch
+        with self.guard("events on the accelerator could not be read"):
+            if cuda.settle() and cuda.due():
+                cuda.anchor()  # nothing is under way on the accelerator: it waits for this minibatch
         self.reading_ns += time.thread_time_ns() - began_ns
 
     def close_row(self, track: loaders.Pass) -> None:
