@@ -187,18 +187,18 @@ def test_a_device_that_breaks_is_not_heard_of_from_us_and_leaves_what_the_host_s
 
 def test_the_keeper_reads_events_only_if_the_loop_has_not_since(tmp_path: Path) -> None:
     recording = session.begin(tmp_path)
-    cuda = recording._cuda = SimpleNamespace(settled=0)
+    cuda = recording._cuda = SimpleNamespace(times_settled=0)
     read: list[int] = []
 
     def settle() -> None:
-        cuda.settled += 1
-        read.append(cuda.settled)
+        cuda.times_settled += 1
+        read.append(cuda.times_settled)
 
     cuda.settle = settle
     recording.keep()
     recording.keep()
     assert read == [1, 2]
-    cuda.settled = 5
+    cuda.times_settled = 5
     recording.keep()
     assert read == [1, 2]
     recording.keep()
@@ -291,6 +291,32 @@ def test_the_current_stream_is_asked_for_only_when_it_has_changed() -> None:
         cuda.mark([None], 0, now_us())
     assert recorded == ["default of 0"] * 2 + ["side of 0"] * 2 + ["side of 1", "default of 1", "default of 0"]
     assert asked == [(0, 0), (0, 1), (1, 1), (1, 0), (0, 0)]
+
+
+def test_where_there_is_one_device_only_its_stream_is_asked_for() -> None:
+    device = Device()
+    now, recorded = ["default"], []
+
+    class OnStream(Event):
+        def record(self, stream: str = "anchor") -> None:
+            recorded.append(stream)
+            Event.record(self)
+
+    def nobody() -> int:
+        raise AssertionError("asked which device is current")
+
+    device.cuda.Event = lambda enable_timing: OnStream(device)
+    device.cuda.device_count = lambda: 1
+    device.cuda.current_stream = lambda: now[0]
+    device._C = SimpleNamespace(
+        _cuda_getDevice=nobody, _cuda_getCurrentRawStream=lambda number: (number, now[0]), _CudaEventBase=OnStream
+    )
+    cuda, _, _ = cuda_on(device)
+    cuda.anchor()
+    del recorded[:]
+    for now[0] in ("default", "side", "default"):
+        cuda.mark([None], 0, now_us())
+    assert recorded == ["default", "side", "default"]
 
 
 def test_a_graph_being_captured_is_left_alone() -> None:

@@ -49,7 +49,7 @@ class Cuda:
         self._last: Any = None  # (event, host µs), the chain's end
         self._anchor: Any = None  # (event, host µs, ± µs)
         self._rate = 1.0
-        self.settled = 0  # how often
+        self.times_settled = 0
         self.mark: Any = self._marker()
         self.anchors: list[dict[str, Any]] = []  # for the record: [{at_us, pm_us, rate}]
 
@@ -144,7 +144,7 @@ class Cuda:
 
         In one go: whoever reads holds the interpreter, and the loop waits for it.
         """
-        self.settled += 1
+        self.times_settled += 1
         with self._lock:
             waiting, free = self._waiting, self._free
             if not waiting or self._captures:

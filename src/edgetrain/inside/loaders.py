@@ -164,16 +164,8 @@ class OwnPass(Pass):
         """Time one `__next__`, which is the fetch itself."""
         costing = self.costing
         entered = thread_time_ns() if costing else 0
-        row = self.row
-        if row is not None:
-            if row[PHASE] == TRAINING and self.epoch is not None:  # what close_row does, without the call
-                self.row = None
-                self.evaluating = False
-                self.trained += 1
-                row[EPOCH] = self.epoch
-                self.out(row)
-            else:
-                self._close_row(self)
+        if self.row is not None:
+            self._close_row(self)
         self._collated_ns = 0
         asked_us, _ = self._counters.begin()
         if costing:
@@ -217,16 +209,8 @@ class OuterPass(Pass):
         """Time one `next`."""
         costing = self.costing
         entered = thread_time_ns() if costing else 0
-        row = self.row
-        if row is not None:
-            if row[PHASE] == TRAINING and self.epoch is not None:  # what close_row does, without the call
-                self.row = None
-                self.evaluating = False
-                self.trained += 1
-                row[EPOCH] = self.epoch
-                self.out(row)
-            else:
-                self._close_row(self)
+        if self.row is not None:
+            self._close_row(self)
         if costing:
             self.costing = False
             self.session.spent(entered)

@@ -11,7 +11,7 @@
     s.end()
 
 Nothing here may raise into the training or wait for the accelerator (in `async`). What runs per minibatch only
-appends to lists; a thread writes them out.
+appends to lists, and now and then reads what the accelerator has finished; a thread writes them out.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Session(Marks):
         self.emit: Any = self._writer.add  # bound: it runs once a minibatch
         self.out = self.emit
         self._dirty = True
-        self._settled_before = 0  # how often events had been read when the record was kept last
+        self._times_settled = 0  # when the record was kept last
         self._stop = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="edgetrain-writer", daemon=True)
         self._keeper.start()
@@ -343,10 +343,10 @@ class Session(Marks):
         0.6 ms where it reads them itself. A loop too slow to do that every second has few of them.
         """
         cuda = self._cuda
-        if cuda is not None and cuda.settled == self._settled_before:
+        if cuda is not None and cuda.times_settled == self._times_settled:
             with self.guard("events on the accelerator could not be read"):
                 cuda.settle()
-        self._settled_before = 0 if cuda is None else cuda.settled
+        self._times_settled = 0 if cuda is None else cuda.times_settled
         for writer in self._streams():
             writer.flush()
         if self._dirty:
