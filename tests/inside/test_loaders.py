@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch.utils.data import DataLoader, Sampler
 
 from edgetrain.analysis.attribution import attribute
 from edgetrain.analysis.breakdown import break_down
+from edgetrain.inside import loaders, session
 from tests.inside import records, scenes
 
 LOADERS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -179,3 +181,43 @@ def test_after_the_end_nothing_more_is_written(tmp_path: Path) -> None:
     before = {path: path.stat().st_size for path in tmp_path.iterdir() if path.name.startswith("mini")}
     assert sum(1 for _ in loader) == 6
     assert {path: path.stat().st_size for path in before} == before
+
+
+def test_a_loop_left_at_its_first_minibatch_was_evaluating_if_gradients_were_off(tmp_path: Path) -> None:
+    recording = session.begin(tmp_path)
+    with torch.no_grad():
+        for _ in DataLoader(scenes.Numbers(8), batch_size=4):
+            break
+    recording.end()  # gradients are on again
+    assert records.columns(tmp_path, "minibatches")["phase"].tolist() == [loaders.EVALUATION]
+
+
+def test_a_pass_that_turns_to_evaluating_midway_and_is_left_is_told_apart(tmp_path: Path) -> None:
+    recording = session.begin(tmp_path)
+    with torch.enable_grad():  # on again after it
+        for number, _ in enumerate(DataLoader(scenes.Numbers(32), batch_size=4)):
+            if number < 3:
+                recording.launched()
+            else:
+                torch.set_grad_enabled(False)
+            if number == 5:
+                break
+    recording.end()
+    phases = records.columns(tmp_path, "minibatches")["phase"].tolist()
+    assert phases == [loaders.TRAINING] * 3 + [loaders.EVALUATION] * 3
+
+
+def test_marks_go_to_the_pass_that_delivered_last_whichever_it_is(tmp_path: Path) -> None:
+    recording = session.begin(tmp_path)
+    training = iter(DataLoader(scenes.Numbers(32), batch_size=4))
+    other = iter(DataLoader(scenes.Numbers(32), batch_size=4))
+    for number in range(8):
+        next(training)
+        recording.launched()
+        if number in (3, 5):
+            next(other)  # somebody looks at one, and leaves it at that
+    recording.end()
+    rows = records.columns(tmp_path, "minibatches")
+    trained = rows["loader"] == rows["loader"][0]
+    assert rows["phase"][trained].tolist() == [loaders.TRAINING] * 8
+    assert rows["phase"][~trained].tolist() == [loaders.UNKNOWN] * 2
