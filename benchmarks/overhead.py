@@ -39,15 +39,16 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.data import DataLoader, Dataset, dataloader
 
-from edgetrain.inside import session
+from edgetrain.inside import session, stream
 from edgetrain.store.codec import read_stream
 from edgetrain.workload import networks
 
 # Student's quantile by degrees of freedom.
 T90 = {2: 2.92, 3: 2.35, 4: 2.13, 5: 2.02, 9: 1.83, 14: 1.76, 19: 1.73, 24: 1.71, 29: 1.70, 59: 1.67, 99: 1.66}
 PROFILED = 3  # turns of 20 steps under torch.profiler
-PAIRS = 10  # of turns in a repeat
-READ_S, KEEP_S = 0.1, session.KEEP_S  # how often the sampler reads and the record is kept
+PAIRS = 4  # of turns in a repeat
+KEEP_S = session.KEEP_S  # how often the record is kept
+RECORDED_SHARE = 0.45  # of the time in turns; for what goes by the machine's own clock
 NULL_EVERY = 10  # repeats
 LOADERS = 3  # of each kind: where a loader's memory happens to lie can make a per cent
 MOST_RATIO, MOST_US, MOST_CPU_SHARE = 1.01, 25.0, 0.01  # what is promised
@@ -102,15 +103,19 @@ class Clock:
 
 @contextmanager
 def recording(
-    clock: Clock | None, cores: list[int] | None = None
+    clock: Clock | None, cores: list[int] | None = None, unseen: list[int] | None = None
 ) -> Iterator[tuple[subprocess.Popen[bytes] | None, Any]]:
-    """Record as `edgetrain run` does: the stopwatch inside and, where it has a clock, the sampler beside; give both."""
+    """Record as `edgetrain run` does: the stopwatch inside and, where it has a clock, the sampler beside; give both.
+
+    The sampler does not look at processes that are `unseen`.
+    """
     folder = tempfile.mkdtemp(prefix="edgetrain-overhead-")
     beside = None
     if clock is not None:
-        command = [sys.executable, str(Path(__file__).with_name("sampler_in_turns.py")), clock.path, "--run", folder]
+        command = [sys.executable, str(Path(__file__).with_name("sampler_in_turns.py")), clock.path]
+        command += [str(RECORDED_SHARE), ",".join(map(str, unseen or []))]
         beside = subprocess.Popen(
-            [*command, "--device", "auto", "--watch-pid", str(os.getpid())],
+            [*command, "--run", folder, "--device", "auto", "--watch-pid", str(os.getpid())],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -166,9 +171,10 @@ class Turns:
     With `--numbers` they deliver numbers and the minibatch lies in pinned memory: steps as short as they can be.
 
     What runs beside a real recording runs here in recorded turns alone, as often for each second of them. The sampler
-    is stopped (SIGSTOP) otherwise, and its clock with it; when it goes on it is late and reads at once. A thread of its
-    own keeps the record, woken at any instant of a turn's first step; the turn goes on, an even number of steps, until
-    that is done.
+    is stopped (SIGSTOP) otherwise, and its clock with it; the workers of bare loaders it does not look at. A thread of
+    its own keeps the record, woken at any instant of a turn's first step; the turn goes on, an even number of steps,
+    until that is done.
+    Turns are of a dozen steps: in the first one our code is not in any cache, which is so once in a real training.
     With eight cores or more the training process keeps to four of its own and the workers to the others; the sampler
     goes where the kernel puts it.
     """
@@ -189,14 +195,17 @@ class Turns:
         for iterator in self.bare:
             iterator.__class__ = Untouched
         session.KEEP_S = 3600.0  # not by itself
-        # Recorded in all, since the record was kept, and since the sampler read.
-        self._recorded_s = self._unkept_s = self._unread_s = 0.0
+        stream.ENCODE_S /= RECORDED_SHARE
+        stream.LEFT_S /= RECORDED_SHARE
+        self._recorded_s = self._unkept_s = 0.0  # recorded in all, and since the record was kept
         self._clock = Clock() if sampler else None
         self._keep, self._kept = threading.Semaphore(0), threading.Event()
+        self._kept.set()
         self._step_s = 0.0  # what a step of the last turn took
-        self.besides = ""  # what ran beside the last recorded turn
+        self.keeps = False  # the record was kept during the last turn
         self._stack = ExitStack()
-        self.beside, self.marks = self._stack.enter_context(recording(self._clock, self._cores))
+        unseen = [worker.pid for iterator in self.bare for worker in iterator._workers]
+        self.beside, self.marks = self._stack.enter_context(recording(self._clock, self._cores, unseen))
         self.watched = [self._endless(dataset) for _ in range(LOADERS)]
         threading.Thread(target=self._keeper, daemon=True).start()
         for turn in range(LOADERS):
@@ -229,12 +238,15 @@ class Turns:
         """
         batches = (self.watched if variant == "recorded" else self.bare)[number]
         marks = self.marks if variant == "recorded" else None
-        self._kept.set()
-        if marks is not None and self._beside():
-            self._kept.clear()
+        self.keeps = marks is not None and self._unkept_s >= KEEP_S
+        if marks is not None and self._clock is not None:
+            self._clock.set(self._recorded_s)
+            self._sampler(signal.SIGCONT)
         self.finish()
         ends = [time.perf_counter()]
-        if not self._kept.is_set():
+        if self.keeps:
+            self._unkept_s -= KEEP_S
+            self._kept.clear()
             self._keep.release()
         while len(ends) <= steps or len(ends) % 2 == 0 or not self._kept.is_set():
             self._step(self.delivered(batches), marks)
@@ -247,22 +259,7 @@ class Turns:
             took_s = ends[-1] - ends[0]
             self._recorded_s += took_s
             self._unkept_s += took_s
-            self._unread_s += took_s
         return [after - before for before, after in itertools.pairwise(ends)]
-
-    def _beside(self) -> bool:
-        """Let the sampler go on if it is its time; return whether it is time to keep the record."""
-        self.besides = ""
-        if self._unread_s >= READ_S and self._clock is not None:
-            self._unread_s -= READ_S
-            self._clock.set(self._recorded_s)
-            self._sampler(signal.SIGCONT)
-            self.besides = "sampler"
-        if self._unkept_s < KEEP_S:
-            return False
-        self._unkept_s -= KEEP_S
-        self.besides += " keeper"
-        return True
 
     def _keeper(self) -> None:
         chance = random.Random(1)
@@ -380,8 +377,7 @@ def _repeat(turns: Turns, variant: str, options: argparse.Namespace) -> Repeat:
             times[which] += took
             if options.steps:
                 with options.steps.open("a") as file:
-                    besides = turns.besides.split() if which == "recorded" else []
-                    file.write(json.dumps([turns.name, variant, which, numbers[which], took, besides]) + "\n")
+                    file.write(json.dumps([turns.name, variant, which, numbers[which], took, turns.keeps]) + "\n")
     bare, beside = (sorted(times[which]) for which in ("bare", variant))
     usual = [statistics.fmean(took[: len(took) - len(took) // 10]) for took in (bare, beside)]
     return Repeat(statistics.fmean(bare), statistics.fmean(beside), *usual)
@@ -514,12 +510,12 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="few repeats of everything that runs here")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=0.0, help="--turns: go on for so long with each network")
-    parser.add_argument("--minibatches", type=int, default=4, help="in a turn; steps alternate, so an even number")
+    parser.add_argument("--minibatches", type=int, default=12, help="in a turn; steps alternate, so an even number")
     parser.add_argument("--numbers", action="store_true", help="--turns: loaders deliver numbers, not images")
     parser.add_argument("--no-sampler", action="store_true", help="the stopwatch alone, without telemetry beside it")
     parser.add_argument("--markdown", type=Path)
     parser.add_argument(
-        "--steps", type=Path, help="--turns: append each turn's seconds to this file, and what ran beside it"
+        "--steps", type=Path, help="--turns: append each turn's seconds to this file, and whether the record was kept"
     )
     arguments = parser.parse_args()
     gpu = torch.cuda.is_available()

@@ -17,7 +17,7 @@ class Marks:
     # CPU time that our own code took of the training thread, and over how many minibatches. Not the clock: a kernel
     # that preempts where a thread enters it lets others run in our code that would have run a little later anyhow.
     cost_ns = costed = 0
-    reading_ns = 0  # CPU time that reading events took of it
+    attending_ns = 0  # CPU time that reading events and encoding rows took of it
     out: Any  # takes a row that the loop is done with; each pass has it too
     passes: list[Pass]
 

@@ -35,6 +35,8 @@ SOME_NULL = 0x20  # code: a bitmap of missing rows follows
 FLUSH_S = 1.0
 SYNC_S = 3.5  # at the next flush: every four seconds, whether flushed each second or every other
 MOST_ROWS = 8192  # in one frame
+WORTH_ENCODING, ENCODE_S = 64, 1.0  # whoever adds rows encodes so many, so often, if it offers to
+LEFT_S = 1.5 * ENCODE_S  # one that did so less than this ago will do it again: rows since then can wait
 
 MINIBATCHES = (
     ("loader", "plain"),  # which loader of this process, in order of creation
@@ -168,7 +170,8 @@ def checksum(payload: Any, rows: int) -> int:
 class StreamWriter:
     """Appends rows to one stream file; flushes every second, fdatasyncs every four.
 
-    `add` only appends to a list. Call `flush` yourself, or `start` a thread that does.
+    `add` only appends to a list. Call `flush` yourself, or `start` a thread that does. A thread that encodes holds the
+    interpreter, and whoever adds rows waits for it; one that adds many does better to call `encode` now and then.
     """
 
     def __init__(
@@ -180,6 +183,8 @@ class StreamWriter:
         self.cpu_ns = 0  # of the thread that `start` started
         self.failed: Optional[str] = None  # the first error met while writing; the stream goes quiet after it
         self._rows: List[Tuple[Any, ...]] = []
+        self._frames: List[bytes] = []  # encoded, not yet written
+        self._offered = float("-inf")  # when `encode` last did
         self._lock = threading.Lock()
         self._thread: Optional[threading.Thread] = None
         self._stop = threading.Event()
@@ -203,14 +208,32 @@ class StreamWriter:
         """Return whether rows wait that are older than the flush interval."""
         return bool(self._rows) and time.monotonic() - self._flushed >= FLUSH_S
 
+    def encode(self) -> None:
+        """Make many rows ready to be written, as often as is good. Does not wait for a disk."""
+        now = time.monotonic()
+        if len(self._rows) < WORTH_ENCODING or now - self._offered < ENCODE_S or not self._lock.acquire(False):
+            return
+        try:
+            self._encode()
+            self._offered = now
+        finally:
+            self._lock.release()
+
+    def _encode(self) -> None:
+        rows, self._rows = self._rows, []
+        for start in range(0, len(rows), MOST_ROWS):
+            self._frames.append(encode_frame(self.columns, rows[start : start + MOST_ROWS]))
+
     def flush(self, sync: bool = False) -> None:
         """Write what waits. Never raises: a full disk must not end somebody's training."""
         if os.getpid() != self._pid or self._fd is None:
             return  # a forked child must not write its parent's rows
         with self._lock:
-            rows, self._rows = self._rows, []
-            for start in range(0, len(rows), MOST_ROWS):
-                self._write(encode_frame(self.columns, rows[start : start + MOST_ROWS]))
+            if sync or time.monotonic() - self._offered > LEFT_S:
+                self._encode()
+            frames, self._frames = self._frames, []
+            if frames:
+                self._write(b"".join(frames))
             self._flushed = time.monotonic()
             if sync or self._flushed - self._synced >= SYNC_S:
                 self._synced = self._flushed

@@ -41,8 +41,9 @@ class Lane:
         self.busy_us = 0
         self.failed: dict[str, int] = {}
         self.why: str | None = None  # the last exception's words
-        powers = any(column.endswith(("_w", "_j")) for column in self.columns)
-        self._most_cpu_share = MOST_POWER_CPU_SHARE if powers else MOST_CPU_SHARE
+        self.powers = any(column.endswith(("_w", "_j")) for column in self.columns)
+        self.slower = 1  # its period is so many times the probe's own
+        self._most_cpu_share = MOST_POWER_CPU_SHARE if self.powers else MOST_CPU_SHARE
         self._least_period_us = 0.0  # what its cost allows, a moving mean
         self._told_slow = False
         self._backoff = 1
@@ -97,7 +98,7 @@ class Lane:
             self.why = f"{type(error).__name__}: {error}"
 
     def _next(self, ended_us: int, tell: Callable[..., None]) -> None:
-        period_us = self.probe.period_s * US_PER_S
+        period_us = self.slower * self.probe.period_s * US_PER_S
         if self._least_period_us > period_us:
             period_us = self._least_period_us
             if not self._told_slow and period_us > WORTH_TELLING * self.probe.period_s * US_PER_S:

@@ -18,7 +18,7 @@ from edgetrain.sampling.vigil import ClockWatch, Vigil
 from edgetrain.units import S_PER_US, US_PER_S
 
 FLUSH_S = 1.0
-ACCOUNT_S = 5.0
+ACCOUNT_S = 5.0  # how often it is said, and looked at, what sampling costs
 # How long the end waits for a slow disk and for a last count of the page cache.
 LAST_WORD_S = 2.0
 # Kept latenesses: above this, every second one is forgotten.
@@ -26,6 +26,11 @@ MOST_LATE = 20_000
 # The share of readings that may be missed, and the lateness, before a run is told to doubt its telemetry.
 DOUBT_MISSED_SHARE = 0.05
 DOUBT_LATE_P99_S = 0.1
+# What all of sampling may take of a core. Above it, what is read several times a second and does not tell power is
+# read less often, up to so many times.
+MOST_CPU_SHARE = 0.008
+MOST_SLOWER = 5
+OFTEN_S = 0.5
 
 
 class Sampler:
@@ -48,6 +53,7 @@ class Sampler:
         self._late = array("f")
         self._late_every = 1
         self._clock = ClockWatch()
+        self._thrift = Thrift([lane for lane in self._fast if not lane.powers and lane.probe.period_s < OFTEN_S])
         self._json_bytes = 0
         self._stop = threading.Event()
         self._dear_now = threading.Condition()
@@ -109,6 +115,7 @@ class Sampler:
                 clock_due_us += ((now - clock_due_us) // US_PER_S + 1) * US_PER_S
                 for doubt, text in self._clock.check():
                     self.tell("doubt", text, doubt=doubt)
+                self._thrift.mind(time.monotonic(), time.process_time())
                 if epochs.changed():
                     self.ask_dear()
 
@@ -181,6 +188,7 @@ class Sampler:
             "missed": sum(lane.missed for lane in self._fast),
             "reads_failed": failed,
             "written_bytes": sum(lane.writer.written_bytes for lane in lanes) + self._json_bytes,
+            "slower": self._thrift.slower,
             "per_probe": {lane.name: lane.account() for lane in lanes},
         }
 
@@ -191,6 +199,32 @@ class Sampler:
         except OSError:
             # No space left: the streams say so themselves, and the last account stays readable.
             return
+
+
+class Thrift:
+    """Has lanes read less often while sampling takes more than its share of a core, and more often when it does not.
+
+    By whole multiples of their periods, so that lanes go on being read together: each waking costs, too.
+    """
+
+    def __init__(self, lanes: Sequence[Lane]) -> None:
+        self.slower = 1
+        self._lanes = lanes
+        self._before: tuple[float, float] | None = None
+
+    def mind(self, now_s: float, cpu_s: float) -> None:
+        """Look at the CPU seconds used so far; one that is dear for a moment is left alone."""
+        before = self._before = self._before or (now_s, cpu_s)
+        if now_s - before[0] < ACCOUNT_S:
+            return
+        self._before = (now_s, cpu_s)
+        share = (cpu_s - before[1]) / (now_s - before[0])
+        if share > MOST_CPU_SHARE:
+            self.slower = min(self.slower + 1, MOST_SLOWER)
+        elif self.slower > 1 and share * self.slower / (self.slower - 1) < MOST_CPU_SHARE:
+            self.slower -= 1
+        for lane in self._lanes:
+            lane.slower = self.slower
 
 
 class EpochWatch:
