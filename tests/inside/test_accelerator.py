@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from edgetrain.analysis.breakdown import break_down
-from edgetrain.inside import accelerator, session
+from edgetrain.inside import accelerator, session, stream
 from edgetrain.inside.stream import now_us
 from tests.inside import records, scenes
 
@@ -161,6 +161,20 @@ def test_the_loop_reads_its_events_itself_every_sixteenth_minibatch(
     assert read[-1] == 57
     rows = records.columns(tmp_path, "minibatches")
     assert len(rows["done_us"]) == 64 and (rows["done_us"] >= rows["launched_us"]).all()
+
+
+def test_the_loop_encodes_its_rows_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "KEEP_S", 3600.0)  # nobody else does
+    monkeypatch.setattr(stream, "ENCODE_S", 0.0)
+    recording = session.begin(tmp_path)
+    for _ in torch.utils.data.DataLoader(scenes.Numbers(2 * 128), batch_size=2):
+        recording.launched()
+    assert recording._writer._frames and len(recording._writer._rows) < stream.WORTH_ENCODING
+    assert not records.columns(tmp_path, "minibatches")  # encoded is not yet written
+    recording.keep()
+    assert records.columns(tmp_path, "minibatches")["batch"].size >= stream.WORTH_ENCODING
+    recording.end()
+    assert records.columns(tmp_path, "minibatches")["batch"].tolist() == list(range(128))
 
 
 @pytest.mark.parametrize("breaks", ["query", "synchronize"])

@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 
 from edgetrain.sampling.lane import MOST_CPU_SHARE, MOST_POWER_CPU_SHARE, MOST_WALL_SHARE, Lane
+from edgetrain.sampling.sampler import MOST_CPU_SHARE as MOST_OF_ALL
+from edgetrain.sampling.sampler import MOST_SLOWER, Thrift
 from edgetrain.sampling.vigil import ClockWatch
 from edgetrain.store.codec import read_events, read_stream
 
@@ -256,6 +258,30 @@ def test_a_probe_that_burns_cpu_is_held_to_its_share_of_a_core(tmp_path: Path) -
     assert lane._least_period_us >= 0.9 * 2000 / MOST_CPU_SHARE
     assert power._least_period_us >= 0.9 * 2000 / MOST_POWER_CPU_SHARE
     assert power._least_period_us < 0.8 * lane._least_period_us
+
+
+def test_sampling_as_a_whole_keeps_to_its_share_of_a_core_by_reading_less_often(tmp_path: Path) -> None:
+    lane = Lane(Given(lambda: [1.0, 2.0]), tmp_path, time.monotonic_ns() // 1000)
+    thrift = Thrift([lane])
+    now_s = cpu_s = 0.0
+
+    def spend(*shares: float) -> int:
+        nonlocal now_s, cpu_s
+        for share in shares:  # a second each, looked at every five
+            now_s, cpu_s = now_s + 1, cpu_s + share * MOST_OF_ALL
+            thrift.mind(now_s, cpu_s)
+        return lane.slower
+
+    thrift.mind(now_s, cpu_s)
+    assert spend(*[0.9] * 10) == 1
+    assert spend(0.9, 0.9, 1.3, 0.9, 0.9) == 1  # one dear second
+    assert spend(*[1.1] * 5) == 2
+    assert spend(*[0.9] * 30) == 2  # twice as often would be too much
+    assert spend(*[1.5] * 30) == MOST_SLOWER
+    began_us = lane.due_us
+    lane.take(lambda kind, text, **facts: None)
+    assert lane.due_us - began_us == MOST_SLOWER * 10_000
+    assert spend(*[0.1] * 30) == 1
 
 
 def test_missed_readings_are_counted_and_never_made_up_for(tmp_path: Path) -> None:

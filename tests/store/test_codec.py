@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from edgetrain.errors import StoreError
+from edgetrain.inside import stream
 from edgetrain.inside.stream import MINIBATCHES, MOST_ROWS, StreamWriter
 from edgetrain.store.codec import NULL, read_stream
 
@@ -68,6 +69,65 @@ def test_a_frame_larger_than_the_limit_is_split_and_read_back(tmp_path: Path) ->
     rows = mixed_rows(MOST_ROWS + 10, 3)
     write(tmp_path / "s.ets", rows, every=len(rows))
     assert read_stream(tmp_path / "s.ets").rows == len(rows)
+
+
+class Offered:
+    """A stream whose adder encodes, on a clock that the test sets."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s, self.path = 1000.0, path
+        monkeypatch.setattr(stream.time, "monotonic", lambda: self.now_s)
+        self.writer = StreamWriter(str(path), "test", (("n", "plain"),))
+
+    def add(self, count: int) -> None:
+        for _ in range(count):
+            self.writer.add((1,))
+        self.writer.encode()
+
+    def written(self) -> int:
+        return read_stream(self.path).rows
+
+
+@pytest.fixture
+def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offered:
+    return Offered(tmp_path / "s.ets", monkeypatch)
+
+
+def test_rows_that_the_adder_encoded_are_written_and_those_since_wait_for_it(offered: Offered) -> None:
+    offered.add(stream.WORTH_ENCODING)
+    offered.add(stream.WORTH_ENCODING)  # at once again: too soon
+    assert offered.written() == 0
+    offered.writer.flush()
+    assert offered.written() == stream.WORTH_ENCODING
+    offered.now_s += stream.ENCODE_S
+    offered.add(1)
+    offered.writer.flush()
+    assert offered.written() == 2 * stream.WORTH_ENCODING + 1
+
+
+def test_rows_do_not_wait_for_an_adder_that_has_stopped_encoding(offered: Offered) -> None:
+    offered.add(stream.WORTH_ENCODING)
+    offered.add(3)
+    offered.now_s += stream.LEFT_S + 0.1
+    offered.writer.flush()
+    assert offered.written() == stream.WORTH_ENCODING + 3
+
+
+def test_few_rows_are_left_to_the_flush_and_the_end_leaves_none(offered: Offered) -> None:
+    offered.add(stream.WORTH_ENCODING - 1)
+    offered.writer.flush()
+    assert offered.written() == stream.WORTH_ENCODING - 1
+    offered.add(stream.WORTH_ENCODING)
+    offered.add(1)
+    offered.writer.close()
+    assert offered.written() == 2 * stream.WORTH_ENCODING
+
+
+def test_whoever_adds_rows_does_not_wait_for_a_slow_disk(offered: Offered) -> None:
+    with offered.writer._lock:  # as a flush holds it
+        offered.add(stream.WORTH_ENCODING)
+    offered.writer.close()
+    assert offered.written() == stream.WORTH_ENCODING
 
 
 def test_a_column_is_the_same_whichever_is_asked_for_first(tmp_path: Path) -> None:
