@@ -5,7 +5,7 @@ import math
 import pytest
 
 from edgetrain.analysis import digest
-from edgetrain.inside.stream import append_event, write_json
+from edgetrain.inside.stream import StreamWriter, append_event, write_json
 from edgetrain.store import Store
 
 PARTS = ("fetch_stall_s", "copy_s", "compute_s", "overhead_s")
@@ -80,6 +80,20 @@ def test_long_stalls_split_the_energy_into_parts_that_sum_to_the_whole(document)
 
 def test_a_run_that_never_ended_says_so(document):
     assert "unfinished" in [doubt["kind"] for doubt in document(state="running")["doubts"]]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("share", "kinds"), [(math.nan, set()), (0.5, {"steal", "other_load"})])
+def test_samples_of_which_none_was_read_say_nothing_and_do_not_warn(record, share, kinds):
+    run = record()
+    for name, column in (("cpu", "steal_share"), ("load", "other_share")):
+        path = record.store / "runs" / run / f"samples-{name}.ets"
+        path.unlink(missing_ok=True)
+        writer = StreamWriter(str(path), "samples", (("at_us", "delta"), (column, "f4")))
+        writer.add((1_000_000_000, share))
+        writer.close()
+    doubts = digest(Store(record.store).open(run)).document()["doubts"]
+    assert {doubt["kind"] for doubt in doubts} == kinds
 
 
 def test_an_empty_record_is_summed_up_as_nothing(document):

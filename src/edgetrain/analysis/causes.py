@@ -9,6 +9,7 @@ import numpy as np
 
 from edgetrain.analysis.attribution import attribute
 from edgetrain.analysis.breakdown import Parts, break_down
+from edgetrain.analysis.samples import mean_of
 from edgetrain.schema import Run
 from edgetrain.units import spell
 
@@ -46,7 +47,8 @@ class Causes:
 def find_causes(run: Run, parts: Parts) -> Causes:
     """Attribute the stalls of a run."""
     looked_at, run = (parts, run) if len(parts) <= MOST_ATTRIBUTED else _blocks(run, parts)
-    found = attribute(run.minibatches, run.workers, looked_at.rows, looked_at.stall_s, _steal_share(run))
+    steal = mean_of(run, "cpu", "steal_share")
+    found = attribute(run.minibatches, run.workers, looked_at.rows, looked_at.stall_s, steal)
     by_epoch = {}
     for epoch in np.unique(looked_at.epoch).tolist():
         rows = looked_at.epoch == epoch
@@ -81,10 +83,3 @@ def _inside(columns: Any, instant: str, windows: list[tuple[int, int]]) -> Any:
     for start, stop in windows:
         keep |= (at >= start) & (at <= stop)
     return {name: column[keep] for name, column in columns.items()}
-
-
-def _steal_share(run: Run) -> float | None:
-    cpu = run.samples.get("cpu")
-    if cpu is None or "steal_share" not in cpu or not len(cpu["steal_share"]):
-        return None
-    return float(np.nanmean(cpu["steal_share"]))

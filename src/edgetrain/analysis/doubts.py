@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
+from edgetrain.analysis.samples import mean_of
 from edgetrain.schema import Run
 from edgetrain.units import spell_seconds
 
@@ -91,13 +90,10 @@ def _from_sampler(sampler: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def _from_cpu(run: Run) -> list[dict[str, str]]:
     found = []
-    cpu = run.samples.get("cpu")
-    if cpu is not None and "steal_share" in cpu and len(cpu["steal_share"]):
-        steal = float(np.nanmean(cpu["steal_share"]))
-        if steal > MOST_STEAL:
-            found.append(_doubt("steal", f"the host took {steal:.0%} of this virtual machine's CPU time"))
-    load, seen = run.samples.get("load"), _events(run, "other_load")
-    other = float(np.nanmean(load["other_share"])) if load is not None and len(load.get("other_share", ())) else 0.0
+    steal = mean_of(run, "cpu", "steal_share") or 0.0
+    if steal > MOST_STEAL:
+        found.append(_doubt("steal", f"the host took {steal:.0%} of this virtual machine's CPU time"))
+    other, seen = mean_of(run, "load", "other_share") or 0.0, _events(run, "other_load")
     if other > MOST_OTHER_LOAD:
         which = f": {_named(seen)}" if seen else ""
         found.append(_doubt("other_load", f"other processes used {other:.0%} of the cores on average{which}"))

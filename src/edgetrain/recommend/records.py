@@ -12,6 +12,7 @@ import numpy as np
 
 from edgetrain.analysis import digest
 from edgetrain.analysis.energy import find_power
+from edgetrain.analysis.samples import told_by
 from edgetrain.predict.base import Array
 from edgetrain.schema import ModeMeasurement, Origin, PowerMode, Run, weakest
 from edgetrain.units import HZ_PER_MHZ, US_PER_S
@@ -50,8 +51,8 @@ def survey(run: Run) -> dict[str, Any]:
         window = epochs[0]["begin_us"] / US_PER_S, epochs[-1]["end_us"] / US_PER_S
         document["power_w"] = {**document["power_w"], "peak_1s": peak_1s_w(power.at_s, power.power_w, *window)}
     thermal = run.samples.get("thermal") or {}
-    hottest = [float(np.nanmax(column)) for name, column in thermal.items() if name.endswith("temp_c") and len(column)]
-    document["temp_c"] = max((each for each in hottest if np.isfinite(each)), default=None)
+    read = [told_by(column) for name, column in thermal.items() if name.endswith("temp_c")]
+    document["temp_c"] = max((float(column.max()) for column in read if len(column)), default=None)
     return document
 
 
