@@ -105,6 +105,14 @@ def test_rows_that_the_adder_encoded_are_written_and_those_since_wait_for_it(off
     assert offered.written() == 2 * stream.WORTH_ENCODING + 1
 
 
+def test_an_adder_in_a_hurry_encodes_more_often_so_that_it_never_stands_still_for_long(offered: Offered) -> None:
+    offered.add(stream.WORTH_ENCODING)
+    offered.add(stream.AT_ONCE - 1)
+    offered.add(1)
+    offered.writer.flush()
+    assert offered.written() == stream.WORTH_ENCODING + stream.AT_ONCE
+
+
 def test_rows_do_not_wait_for_an_adder_that_has_stopped_encoding(offered: Offered) -> None:
     offered.add(stream.WORTH_ENCODING)
     offered.add(3)

@@ -35,7 +35,8 @@ SOME_NULL = 0x20  # code: a bitmap of missing rows follows
 FLUSH_S = 1.0
 SYNC_S = 3.5  # at the next flush: every four seconds, whether flushed each second or every other
 MOST_ROWS = 8192  # in one frame
-WORTH_ENCODING, ENCODE_S = 64, 1.0  # whoever adds rows encodes so many, so often, if it offers to
+# Whoever adds rows encodes so many at least, so often, if it offers to; so many at once, lest it stand still for long.
+WORTH_ENCODING, ENCODE_S, AT_ONCE = 64, 1.0, 1024
 LEFT_S = 1.5 * ENCODE_S  # one that did so less than this ago will do it again: rows since then can wait
 
 MINIBATCHES = (
@@ -210,8 +211,8 @@ class StreamWriter:
 
     def encode(self) -> None:
         """Make many rows ready to be written, as often as is good. Does not wait for a disk."""
-        now = time.monotonic()
-        if len(self._rows) < WORTH_ENCODING or now - self._offered < ENCODE_S or not self._lock.acquire(False):
+        now, waiting = time.monotonic(), len(self._rows)
+        if waiting < (WORTH_ENCODING if now - self._offered >= ENCODE_S else AT_ONCE) or not self._lock.acquire(False):
             return
         try:
             self._encode()
