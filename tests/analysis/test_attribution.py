@@ -48,6 +48,17 @@ def test_a_single_cause_gets_all_of_the_stall(cause: str, workers: int) -> None:
     assert said[cause] > 0.95
 
 
+@pytest.mark.parametrize("one_in", [1, 3, 7])
+def test_waits_between_the_looks_are_like_those_looked_at(one_in: int) -> None:
+    minibatches, workers = record(lambda batch: Cost(pickling=1_000, receiving=20_000), 300, 1, 5_000)
+    minibatches["queued_us"] = np.where(np.arange(300) % one_in == 0, 8_000, -1)
+    minibatches["cpu_us"] = np.where(np.arange(300) % one_in == 0, 12_000, -1)
+    parts = break_down(minibatches)
+    said = attribute(minibatches, workers, parts.rows, parts.stall_s)
+    check_law(said, parts.stall_s)
+    assert said.contention_s.sum() / parts.stall_s.sum() == pytest.approx(0.4, abs=0.02)
+
+
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_two_equal_causes_get_half_each_whatever_their_order(workers: int) -> None:
     said, _ = shares(lambda batch: Cost(blocked=16_000, cpu=16_000), workers)

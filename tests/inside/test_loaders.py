@@ -147,6 +147,16 @@ def test_a_long_fetch_among_short_ones_is_known_to_have_stood_still(workers: int
     assert by.blocked_s.sum() == pytest.approx((wall - made["cpu_us"])[long].sum() / 1e6, rel=0.25)
 
 
+@pytest.mark.parametrize(("sleep_s", "least", "most"), [(0.002, 0.05, 0.6), (0.012, 0.8, 1.0)])
+def test_the_loops_wait_is_looked_at_in_proportion_to_its_time_and_long_waits_each(
+    sleep_s: float, least: float, most: float, tmp_path: Path
+) -> None:
+    scenes.train(tmp_path, DataLoader(scenes.Numbers(80, sleep_s), batch_size=1, num_workers=1), epochs=1)
+    minibatches = records.columns(tmp_path, "minibatches")
+    assert np.array_equal(minibatches["queued_us"] >= 0, minibatches["cpu_us"] >= 0)
+    assert least < np.mean(minibatches["cpu_us"] >= 0) < most
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_the_users_exception_arrives_as_it_was_and_what_came_before_is_kept(workers: int, tmp_path: Path) -> None:
     loader = DataLoader(scenes.Fails(), batch_size=4, num_workers=workers)

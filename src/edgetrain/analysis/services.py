@@ -254,9 +254,9 @@ def _receive(
 ) -> tuple[Floats, Floats]:
     """Split the time the loop took to get what was on its way; and waiting for the lock."""
     split = np.zeros((len(wall), CAUSES))
-    queued = np.minimum(np.nan_to_num(main("queued_us")), wall)
-    # The loop's CPU time of the whole wait: nearly all of it is spent on receiving.
-    busy = np.minimum(np.nan_to_num(main("cpu_us")) + np.nan_to_num(made("feeder_cpu_us")), wall - queued)
+    queued = np.minimum(_filled(main("queued_us")), wall)
+    # The loop's CPU time of the whole wait: nearly all of it is spent on receiving, however long the wait was.
+    busy = np.minimum(_filled(main("cpu_us")) + np.nan_to_num(made("feeder_cpu_us")), wall - queued)
     split[:, CONTENTION] = queued
     split[:, HANDOVER] = wall - queued
     return _take_lock(split, wall - queued - busy, held)

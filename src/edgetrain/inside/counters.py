@@ -59,6 +59,11 @@ def queued_ns(fd: int | None) -> int:
         return 0
 
 
+def toss(coin: int) -> int:
+    """Return the next state of a coin; bit 16 is what it shows."""
+    return (1103515245 * coin + 12345) & 0x7FFFFFFF
+
+
 class ThreadCounters:
     """Counters of one thread and of the process around it; `begin` and `end` bracket a fetch.
 
@@ -146,7 +151,7 @@ class ThreadCounters:
         self._usual_us = took_us
         if took_us < LOOK_WORTH_US and not read_blocks and not self._listing:
             # One more by the toss of a coin: what comes in turns must not always be looked at, or never.
-            self._coin = (1103515245 * self._coin + 12345) & 0x7FFFFFFF
+            self._coin = toss(self._coin)
             self._skip = min(SKIP, LOOK_WORTH_US // (took_us + 1)) + (self._coin >> 16 & 1)
         return (
             fetched,

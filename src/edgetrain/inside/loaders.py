@@ -19,7 +19,7 @@ from . import counters, stream, worker
  QUEUED, CPU) = range(len(stream.MINIBATCHES))  # fmt: skip
 UNKNOWN, TRAINING, EVALUATION = 0, 1, 2
 UNSIZED = (0, 0, 0)  # whole minibatches, samples of each, samples of the one after: only counting tells
-WAIT_WORTH_US = 1000  # after a shorter wait the next one is not worth a look at the run queue
+LOOK_WORTH_NS = counters.LOOK_WORTH_US * 1000  # a look at the run queue is owed for so much time waited
 
 
 class Pass:
@@ -75,7 +75,8 @@ class WorkerPass(Pass):
     def __init__(self, session: Any, loader: Any, iterator: Any, sizes: tuple[int, int, int] = UNSIZED) -> None:
         Pass.__init__(self, session, loader, iterator._num_workers, iterator, sizes)
         self.sent: dict[int, tuple[int, int]] = {}  # batch: (instant, worker)
-        self._waited_long = False  # for the last minibatch: then it is worth looking at the next wait
+        self._owed_ns = 0  # waited since the last look
+        self._coin = 1
         self._last_index = None  # of the batch that arrived last, where order is not kept
         if not getattr(iterator, "_in_order", True):
             # Weak on both sides: torch ends the workers when the iterator's last reference goes.
@@ -104,7 +105,7 @@ class WorkerPass(Pass):
                 self.out(row)
             else:
                 self._close_row(self)
-        looks = self._waited_long
+        looks = self._owed_ns > LOOK_WORTH_NS
         if looks:
             waited, worked = counters.queued_ns(self._schedstat), thread_time_ns()
         if costing:
@@ -123,10 +124,12 @@ class WorkerPass(Pass):
         index = iterator._rcvd_idx - 1 if self._last_index is None else self._last_index
         sent_us, made_by = self.sent.pop(index, (None, None))
         queued_us = cpu_us = None
-        self._waited_long = ready - asked > WAIT_WORTH_US * 1000
         if looks:
             queued_us = (counters.queued_ns(self._schedstat) - waited) // 1000
             cpu_us = (thread_time_ns() - worked) // 1000
+            self._look_done(ready - asked)
+        else:
+            self._owed_ns += ready - asked
         self.row = [
             self.loader, self.generation, None, index, UNKNOWN, asked // 1000, ready_us, None, None, None, None,
             sent_us, made_by, self.size if index < self.whole else self.samples(index, data), queued_us, cpu_us,
@@ -138,6 +141,11 @@ class WorkerPass(Pass):
             self.session.spent(entered)
             self.session.costed += 1
         return data
+
+    def _look_done(self, waited_ns: int) -> None:
+        """Set when to look next: at once after a long wait, else one later by the toss of a coin."""
+        self._coin = counters.toss(self._coin)
+        self._owed_ns = waited_ns if waited_ns > LOOK_WORTH_NS or self._coin >> 16 & 1 else -waited_ns
 
 
 class OwnPass(Pass):

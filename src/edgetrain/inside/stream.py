@@ -55,7 +55,7 @@ MINIBATCHES = (
     ("worker", "plain"),  # which worker made it; None: the loop itself
     ("samples", "plain"),  # how many samples it holds
     ("queued_us", "plain"),  # run-queue wait of the loop's thread between asked and ready
-    ("cpu_us", "plain"),  # CPU time of the loop's thread between them; both None: waits are too short to look
+    ("cpu_us", "plain"),  # CPU time of the loop's thread between them; both at one look for eight milliseconds waited
 )
 
 # One look is taken for each eight milliseconds fetched, at least at one fetch in nine, and at each that reads from the
