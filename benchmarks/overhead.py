@@ -48,6 +48,7 @@ T90 = {2: 2.92, 3: 2.35, 4: 2.13, 5: 2.02, 9: 1.83, 14: 1.76, 19: 1.73, 24: 1.71
 PROFILED = 3  # turns of 20 steps under torch.profiler
 PAIRS = 4  # of turns in a repeat
 KEEP_S = session.KEEP_S  # how often the record is kept
+ENCODE_S, LEFT_S = stream.ENCODE_S, stream.LEFT_S
 RECORDED_SHARE = 0.45  # of the time in turns; for what goes by the machine's own clock
 NULL_EVERY = 10  # repeats
 LOADERS = 3  # of each kind: where a loader's memory happens to lie can make a per cent
@@ -195,8 +196,7 @@ class Turns:
         for iterator in self.bare:
             iterator.__class__ = Untouched
         session.KEEP_S = 3600.0  # not by itself
-        stream.ENCODE_S /= RECORDED_SHARE
-        stream.LEFT_S /= RECORDED_SHARE
+        stream.ENCODE_S, stream.LEFT_S = ENCODE_S / RECORDED_SHARE, LEFT_S / RECORDED_SHARE
         self._recorded_s = self._unkept_s = 0.0  # recorded in all, and since the record was kept
         self._clock = Clock() if sampler else None
         self._keep, self._kept = threading.Semaphore(0), threading.Event()

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgetrain.sampling import sampler
 from edgetrain.sampling.lane import MOST_CPU_SHARE, MOST_POWER_CPU_SHARE, MOST_WALL_SHARE, Lane
-from edgetrain.sampling.sampler import MOST_CPU_SHARE as MOST_OF_ALL
-from edgetrain.sampling.sampler import MOST_SLOWER, Thrift
+from edgetrain.sampling.sampler import MOST_CPU_SHARE_OF_ALL, MOST_SLOWER, Thrift
 from edgetrain.sampling.vigil import ClockWatch
 from edgetrain.store.codec import read_events, read_stream
 
@@ -268,7 +268,7 @@ def test_sampling_as_a_whole_keeps_to_its_share_of_a_core_by_reading_less_often(
     def spend(*shares: float) -> int:
         nonlocal now_s, cpu_s
         for share in shares:  # a second each, looked at every five
-            now_s, cpu_s = now_s + 1, cpu_s + share * MOST_OF_ALL
+            now_s, cpu_s = now_s + 1, cpu_s + share * MOST_CPU_SHARE_OF_ALL
             thrift.mind(now_s, cpu_s)
         return lane.slower
 
@@ -280,8 +280,39 @@ def test_sampling_as_a_whole_keeps_to_its_share_of_a_core_by_reading_less_often(
     assert spend(*[1.5] * 30) == MOST_SLOWER
     began_us = lane.due_us
     lane.take(lambda kind, text, **facts: None)
-    assert lane.due_us - began_us == MOST_SLOWER * 10_000
+    assert (lane.due_us - began_us) % (MOST_SLOWER * 10_000) == 0
     assert spend(*[0.1] * 30) == 1
+
+
+class Briefly:
+    """Lets a sampler run for so long."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until_s = time.monotonic() + seconds
+
+    @property
+    def ended(self) -> str | None:
+        return "enough" if time.monotonic() > self._until_s else None
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def take_asked(self) -> bool:
+        return False
+
+
+def test_a_dear_sampler_slows_what_is_read_often_and_tells_no_power(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler, "MOST_CPU_SHARE_OF_ALL", 0.0)
+    monkeypatch.setattr(sampler, "ACCOUNT_S", 0.5)
+    probes = [Given(lambda: [1.0, 2.0], columns) for columns in (("x_w", "y_w"), ("x_share", "y_bytes")) * 2]
+    probes[2].period_s = probes[3].period_s = 1.0
+    sampling = sampler.Sampler(tmp_path, probes, [], Briefly(2.5))
+    sampling.run()
+    slower = [lane.slower for lane in sampling._fast]
+    assert slower[1] > 1 and slower[0] == slower[2] == slower[3] == 1
+    assert json.loads((tmp_path / "sampler.json").read_text())["slower"] == slower[1]
 
 
 def test_missed_readings_are_counted_and_never_made_up_for(tmp_path: Path) -> None:

@@ -59,9 +59,15 @@ def queued_ns(fd: int | None) -> int:
         return 0
 
 
-def toss(coin: int) -> int:
-    """Return the next state of a coin; bit 16 is what it shows."""
-    return (1103515245 * coin + 12345) & 0x7FFFFFFF
+class Coin:
+    """Shows 0 or 1: what comes in turns must not always be looked at, or never."""
+
+    _state = 1
+
+    def toss(self) -> int:
+        """Return what it shows now."""
+        self._state = (1103515245 * self._state + 12345) & 0x7FFFFFFF
+        return self._state >> 16 & 1
 
 
 class ThreadCounters:
@@ -86,7 +92,7 @@ class ThreadCounters:
         self._light_from_ns = 0  # the thread's CPU clock when it began
         self._skip = 0  # fetches to time only
         self._usual_us = 0  # how long the last fetch that was looked at took
-        self._coin = 1
+        self._coin = Coin()
 
     def exclude(self, thread: Any) -> None:
         """Leave a thread of the queue's or ours out of the helpers."""
@@ -150,9 +156,7 @@ class ThreadCounters:
         read_blocks = self._whole.ru_inblock - whole.ru_inblock
         self._usual_us = took_us
         if took_us < LOOK_WORTH_US and not read_blocks and not self._listing:
-            # One more by the toss of a coin: what comes in turns must not always be looked at, or never.
-            self._coin = toss(self._coin)
-            self._skip = min(SKIP, LOOK_WORTH_US // (took_us + 1)) + (self._coin >> 16 & 1)
+            self._skip = min(SKIP, LOOK_WORTH_US // (took_us + 1)) + self._coin.toss()
         return (
             fetched,
             cpu_us,

@@ -76,7 +76,7 @@ class WorkerPass(Pass):
         Pass.__init__(self, session, loader, iterator._num_workers, iterator, sizes)
         self.sent: dict[int, tuple[int, int]] = {}  # batch: (instant, worker)
         self._owed_ns = 0  # waited since the last look
-        self._coin = 1
+        self._coin = counters.Coin()
         self._last_index = None  # of the batch that arrived last, where order is not kept
         if not getattr(iterator, "_in_order", True):
             # Weak on both sides: torch ends the workers when the iterator's last reference goes.
@@ -144,8 +144,7 @@ class WorkerPass(Pass):
 
     def _look_done(self, waited_ns: int) -> None:
         """Set when to look next: at once after a long wait, else one later by the toss of a coin."""
-        self._coin = counters.toss(self._coin)
-        self._owed_ns = waited_ns if waited_ns > LOOK_WORTH_NS or self._coin >> 16 & 1 else -waited_ns
+        self._owed_ns = waited_ns if waited_ns > LOOK_WORTH_NS or self._coin.toss() else -waited_ns
 
 
 class OwnPass(Pass):

@@ -28,7 +28,7 @@ DOUBT_MISSED_SHARE = 0.05
 DOUBT_LATE_P99_S = 0.1
 # What all of sampling may take of a core. Above it, what is read several times a second and does not tell power is
 # read less often, up to so many times.
-MOST_CPU_SHARE = 0.008
+MOST_CPU_SHARE_OF_ALL = 0.008
 MOST_SLOWER = 5
 OFTEN_S = 0.5
 
@@ -213,15 +213,15 @@ class Thrift:
         self._before: tuple[float, float] | None = None
 
     def mind(self, now_s: float, cpu_s: float) -> None:
-        """Look at the CPU seconds used so far; one that is dear for a moment is left alone."""
+        """Look at the CPU seconds used so far; a dear moment is let pass."""
         before = self._before = self._before or (now_s, cpu_s)
         if now_s - before[0] < ACCOUNT_S:
             return
         self._before = (now_s, cpu_s)
         share = (cpu_s - before[1]) / (now_s - before[0])
-        if share > MOST_CPU_SHARE:
+        if share > MOST_CPU_SHARE_OF_ALL:
             self.slower = min(self.slower + 1, MOST_SLOWER)
-        elif self.slower > 1 and share * self.slower / (self.slower - 1) < MOST_CPU_SHARE:
+        elif self.slower > 1 and share * self.slower / (self.slower - 1) < MOST_CPU_SHARE_OF_ALL:
             self.slower -= 1
         for lane in self._lanes:
             lane.slower = self.slower
