@@ -17,12 +17,9 @@ class PowerMode:
     name: str | None = None
 
     def __str__(self) -> str:
-        def mhz(hertz: int | None) -> str:
-            return "–" if hertz is None else f"{hertz / 1e6:g}"
-
-        return (
-            f"{self.cores} cores at {mhz(self.cpu_hz)} MHz, GPU {mhz(self.gpu_hz)} MHz, memory {mhz(self.emc_hz)} MHz"
-        )
+        clocks = ((" GPU", self.gpu_hz), (" memory", self.emc_hz))
+        known = [f"{name} {hertz / 1e6:g} MHz" for name, hertz in clocks if hertz is not None]
+        return ",".join([f"{self.cores} cores at {self.cpu_hz / 1e6:g} MHz", *known])
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +34,7 @@ class DeviceSpec:
     l4t: str | None = None
     jetpack: str | None = None
     serial: str | None = None
+    host: str | None = None  # name of the machine in its network
     cores: int | None = None
     ram_bytes: int | None = None
     gpu: str | None = None

@@ -1,38 +1,110 @@
-"""One setting of everything we choose."""
+"""One setting of everything we choose. Each setting is declared here, once (see `schema.setting`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Annotated
 
+from edgetrain.errors import UsageError
 from edgetrain.schema.device import PowerMode
+from edgetrain.schema.setting import Declared, Scalar, Setting, settings_of, take_settings
+
+DEFAULT_BATCH_SIZE = 16  # of the papers' recipe
+MAX_WORKERS = 512  # more loader workers than any machine of ours has cores; 100,000 would end it
+TRAINING, LOADING, LAB, RECORD = "Training", "Loading", "Lab limits and device", "Record"
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Network, dataset and batch size, with the training recipe of the papers as default."""
+    """Network, dataset and batch size, with the training recipe of the papers as default; or a command."""
 
-    network: str  # a catalogued name, or module:function
-    dataset: str | None = None  # folder; None: a generated one of the right shape
-    dataset_scale: float = 1.0
-    batch_size: int = 16  # 0: what your own workload says, else 16
-    learning_rate: float = 0.01
-    momentum: float = 0.9
-    optimizer: str = "sgd"
-    classes: int | None = None
+    network: str  # a name of the catalogue, or module:function; of a command, its label
+    command: tuple[str, ...] | None = None  # an unmodified training script, instead of a network
+    dataset: Annotated[
+        str | None,
+        Setting("Folder of the dataset; left out, one like the published one is generated.", panel=TRAINING),
+    ] = None
+    dataset_scale: Annotated[
+        float, Setting("Size of the generated dataset; 1 is the published size.", above=0, maximum=1000, panel=TRAINING)
+    ] = 1.0
+    batch_size: Annotated[
+        int | None,
+        Setting(
+            "Samples per minibatch; left out, your own workload's, else 16.", minimum=1, maximum=1 << 20, panel=TRAINING
+        ),
+    ] = None
+    learning_rate: Annotated[float, Setting("Learning rate of the optimizer.", above=0, panel=TRAINING)] = 0.01
+    momentum: Annotated[float, Setting("SGD momentum.", minimum=0, panel=TRAINING)] = 0.9
+    optimizer: Annotated[str, Setting("Optimizer.", choices=("sgd", "adam", "adamw"), panel=TRAINING)] = "sgd"
+    classes: Annotated[
+        int | None,
+        Setting("Outputs of the network; left out, the classes of the dataset.", minimum=1, panel=TRAINING),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
     """Loader workers, prefetch depth, cache state."""
 
-    workers: int = 2
-    prefetch: int = 2
-    pin_memory: bool = False
-    persistent: bool = True
-    start_method: str | None = None  # fork | spawn | forkserver; None: torch's default
-    cache: str = "keep"  # cold | warm | keep
+    workers: Annotated[
+        int,
+        Setting(
+            "Loader workers; 0: the training loop fetches by itself.", minimum=0, maximum=MAX_WORKERS, panel=LOADING
+        ),
+    ] = 2
+    prefetch: Annotated[
+        int, Setting("Minibatches that each worker fetches ahead.", minimum=1, maximum=10_000, panel=LOADING)
+    ] = 2
+    pin_memory: Annotated[bool, Setting("Load into page-locked memory.", panel=LOADING)] = False
+    persistent: Annotated[bool, Setting("Keep the workers between epochs.", panel=LOADING)] = True
+    start_method: Annotated[
+        str | None,
+        Setting(
+            "How workers are started; left out, torch's default.",
+            choices=("fork", "spawn", "forkserver"),
+            panel=LOADING,
+        ),
+    ] = None
+    cache: Annotated[
+        str,
+        Setting(
+            "Page cache at the start: cold, warm, or keep it as it is.", choices=("cold", "warm", "keep"), panel=LOADING
+        ),
+    ] = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits that make this machine behave like a smaller one, as a user writes them. None: not limited."""
+
+    storage: Annotated[
+        str | None,
+        Setting("Slow storage down to a medium: ssd, emmc, sd, hdd; or a name in the plan's `folders`.", panel=LAB),
+    ] = None
+    ram: Annotated[
+        str | None,
+        Setting("RAM of the smaller machine, the training's own included: 4GiB.", size=True, panel=LAB),
+    ] = None
+    page_cache: Annotated[
+        str | None, Setting("Limit the page cache alone to this size: 300MB.", size=True, panel=LAB)
+    ] = None
+    cores: Annotated[int | None, Setting("Number of CPU cores to use.", minimum=1, maximum=4096, panel=LAB)] = None
+    cpu_share: Annotated[
+        float | None, Setting("Slow each core down to this share of its speed.", above=0, maximum=64, panel=LAB)
+    ] = None
+    speed: Annotated[float | None, Setting("Divide every emulated time by this.", above=0, panel=LAB)] = None
+    picture: Annotated[
+        str | None,
+        Setting("Size of the dataset's pictures when --speed divides decoding too: 400x300.", panel=LAB),
+    ] = None
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, item.name) is not None for item in fields(self))
+
+    def __str__(self) -> str:
+        asked = ((item.name.replace("_", " "), getattr(self, item.name)) for item in fields(self))
+        return ", ".join(f"{name} {value}" for name, value in asked if value is not None) or "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,36 +113,106 @@ class Experiment:
 
     workload: Workload
     loading: Loading = field(default_factory=Loading)
-    epochs: int = 2
-    max_minibatches: int | None = None  # per epoch
-    timing: str = "async"  # async | sync
-    compute: str = "auto"  # auto | cuda | cpu | paced
-    compute_ms: float | None = None  # paced only
-    power_mode: PowerMode | None = None
-    limits: Mapping[str, Any] | None = None  # lab limits, as asked
-    preset: str | None = None
-    shrink: float = 1.0
-    seed: int = 0
-    baseload_s: float = 0.0
+    limits: Limits = field(default_factory=Limits)
+    power_mode: PowerMode | None = None  # a setting too, written as text: see `POWER_MODE`
+    dvfs: Annotated[
+        bool,
+        Setting("Let the governors move below --power-mode; off: every clock is held at it.", panel=LAB),
+    ] = False
+    full_fan: Annotated[bool, Setting("Run the board's fan at full speed meanwhile.", panel=LAB)] = False
+    epochs: Annotated[int, Setting("Passes over the dataset.", minimum=1, panel=TRAINING)] = 2
+    minibatches: Annotated[
+        int | None, Setting("Stop each epoch after this many minibatches.", minimum=1, panel=TRAINING)
+    ] = None
+    seed: Annotated[int, Setting("Random seed.", minimum=0, maximum=2**63 - 1, panel=TRAINING)] = 0
+    compute: Annotated[
+        str,
+        Setting(
+            "What computes a step: auto, cuda, cpu, or paced (each step sleeps for --compute-ms).",
+            choices=("auto", "cuda", "cpu", "paced"),
+            panel=LAB,
+        ),
+    ] = "auto"
+    compute_ms: Annotated[float | None, Setting("Duration of a paced step, in ms.", above=0, panel=LAB)] = None
+    python: Annotated[
+        str | None,
+        Setting(
+            "Train with this Python and its torch: /usr/bin/python3; it needs 3.8 or later, torch, numpy and Pillow.",
+            panel=TRAINING,
+        ),
+    ] = None
+    preset: Annotated[str | None, Setting("Limit this machine like a board: xavier-nx.", panel=LAB)] = None
+    shrink: Annotated[float, Setting("With --preset: divide dataset and page cache by this.", above=0, panel=LAB)] = 1.0
+    timing: Annotated[
+        str,
+        Setting(
+            "async, or sync: synchronise after every step, as the papers did.", choices=("async", "sync"), panel=RECORD
+        ),
+    ] = "async"
+    probe_batch: Annotated[
+        bool,
+        Setting(
+            "After training, measure a few steps at half and double the batch size, for `edgetrain whatif`.",
+            panel=RECORD,
+        ),
+    ] = False
+    baseload_s: Annotated[
+        float, Setting("Measure the idle power for this long before training, in s.", minimum=0, panel=RECORD)
+    ] = 0.0
     campaign: str | None = None
-    factors: Mapping[str, Any] = field(default_factory=dict)
+    factors: Mapping[str, Scalar] = field(default_factory=dict)
     repeat: int = 0
     position: int | None = None
 
-    def document(self) -> dict[str, Any]:
-        """Return it as plain values; `read_experiment` undoes this."""
-        return asdict(self)
+
+POWER_MODE = Declared(
+    "power_mode",
+    str,
+    True,
+    None,
+    Setting(
+        "Hold a power mode of the board: a stock name (30W) or id, or cores/CPU/GPU/memory clocks in MHz.", panel=LAB
+    ),
+)
+SECTIONS = (Workload, Loading, Limits, Experiment)  # the classes that declare settings
+NETWORK = Declared("network", str, False, None, Setting("What to train: a name of the catalogue, or module:function."))
 
 
-def read_experiment(document: Mapping[str, Any]) -> Experiment:
-    """Read an experiment back; keys of a later version are left out."""
+def all_settings() -> dict[str, Declared]:
+    """Return every setting by name; network and power mode, which are read by rules of their own, included."""
+    declared = {one.name: one for kind in SECTIONS for one in settings_of(kind)}
+    return {NETWORK.name: NETWORK, **declared, POWER_MODE.name: POWER_MODE}
 
-    def known(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in values.items() if name in kind.__dataclass_fields__}
 
-    values = known(Experiment, document)
-    values["workload"] = Workload(**known(Workload, document["workload"]))
-    values["loading"] = Loading(**known(Loading, document.get("loading") or {}))
-    if values.get("power_mode") is not None:
-        values["power_mode"] = PowerMode(**known(PowerMode, values["power_mode"]))
-    return Experiment(**values)
+def build_experiment(
+    settings: Mapping[str, Scalar],
+    power_mode: PowerMode | None = None,
+    command: tuple[str, ...] | None = None,
+    campaign: str | None = None,
+    factors: Mapping[str, Scalar] | None = None,
+    repeat: int = 0,
+    position: int | None = None,
+) -> Experiment:
+    """Make an experiment of settings by name, checked; the last four arguments are what a campaign notes."""
+    values = dict(settings)
+    network = values.pop("network", None)
+    values.pop("power_mode", None)
+    if not isinstance(network, str) or not network:
+        raise UsageError("the network to train is missing")
+    workload = take_settings(Workload, values, network=network, command=command)
+    loading, limits = take_settings(Loading, values), take_settings(Limits, values)
+    experiment = take_settings(
+        Experiment,
+        values,
+        workload=workload,
+        loading=loading,
+        limits=limits,
+        power_mode=power_mode,
+        campaign=campaign,
+        factors=dict(factors or {}),
+        repeat=repeat,
+        position=position,
+    )
+    if values:
+        raise UsageError(f"there is no setting {min(values)!r}; there are: {', '.join(all_settings())}")
+    return experiment

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from edgetrain.schema.origin import Origin
 
@@ -12,7 +11,7 @@ from edgetrain.schema.origin import Origin
 class MemoryNeed:
     """Bytes that training needs on the accelerator, counted (`predicted`) or read off a run (`measured`).
 
-    A run only tells the sum; its parts are None then.
+    A run only reports the sum; its parts are None then.
     """
 
     network: str
@@ -28,7 +27,3 @@ class MemoryNeed:
     input_bytes: int | None = None
     dataset_bytes: int | None = None  # full size, for what the page cache could hold
     process_bytes: int | None = None  # measured resident memory of the training process, workers apart
-
-    def document(self) -> dict[str, Any]:
-        """Return it as JSON shows it."""
-        return {**asdict(self), "origin": self.origin.value}

@@ -43,7 +43,7 @@ _WORD = re.compile(r"\S+")
 
 
 @dataclass(slots=True)
-class Line:
+class TegrastatsLine:
     """One line of tegrastats in bytes, hertz, watts, percent and °C; absent where it was not there or not sane."""
 
     stamp: datetime | None = None  # the board's local wall clock, whole seconds
@@ -105,9 +105,9 @@ def total_rails(names: Iterable[str]) -> tuple[str, ...]:
     return next((total for total in _TOTALS if there.issuperset(total)), ())
 
 
-def parse_line(text: str) -> Line:
+def parse_tegrastats(text: str) -> TegrastatsLine:
     """Read one line; what is not of tegrastats ends up in `unknown`, never in an exception."""
-    line = Line()
+    line = TegrastatsLine()
     at = 0
     stamp = _STAMP.match(text)
     if stamp:
@@ -133,7 +133,7 @@ def parse_line(text: str) -> Line:
 _Rails = list[tuple[str, re.Match[str]]]
 
 
-def _read_used(line: Line, text: str, at: int, rails: _Rails) -> int:
+def _read_used(line: TegrastatsLine, text: str, at: int, rails: _Rails) -> int:
     match = _USED.match(text, at)
     if not match:
         return 0
@@ -155,7 +155,7 @@ def _read_used(line: Line, text: str, at: int, rails: _Rails) -> int:
     return end
 
 
-def _clock(line: Line, mhz: str | None, where: str) -> float | None:
+def _clock(line: TegrastatsLine, mhz: str | None, where: str) -> float | None:
     """Convert MHz to hertz; zero is what a gated clock reads; leave out what no clock can be."""
     if mhz is None:
         return None
@@ -166,7 +166,7 @@ def _clock(line: Line, mhz: str | None, where: str) -> float | None:
     return float(hertz)
 
 
-def _load(line: Line, percent: str | None, where: str) -> float | None:
+def _load(line: TegrastatsLine, percent: str | None, where: str) -> float | None:
     if percent is None:
         return None
     if len(percent) > 3 or int(percent) > 100:
@@ -175,7 +175,7 @@ def _load(line: Line, percent: str | None, where: str) -> float | None:
     return float(percent)
 
 
-def _read_cores(line: Line, text: str, at: int, rails: _Rails) -> int:
+def _read_cores(line: TegrastatsLine, text: str, at: int, rails: _Rails) -> int:
     match = _CORES.match(text, at)
     if not match or line.cores:
         return 0
@@ -193,7 +193,7 @@ def _read_cores(line: Line, text: str, at: int, rails: _Rails) -> int:
     return match.end()
 
 
-def _read_busy(line: Line, text: str, at: int, rails: _Rails) -> int:
+def _read_busy(line: TegrastatsLine, text: str, at: int, rails: _Rails) -> int:
     """Read `EMC_FREQ 4%@1600`, `GR3D_FREQ 71%@[612,612]`, `GR3D_FREQ @[690,690,690]`, `VIC 12%@115`."""
     match = _BUSY.match(text, at)
     if not match or (match[2] is None and match[3] is None and match[4] is None):
@@ -215,13 +215,13 @@ def _read_busy(line: Line, text: str, at: int, rails: _Rails) -> int:
     return match.end()
 
 
-def _read_mts(line: Line, text: str, at: int, rails: _Rails) -> int:
+def _read_mts(line: TegrastatsLine, text: str, at: int, rails: _Rails) -> int:
     # Time spent translating code on Denver and Carmel cores; nobody has asked for it yet.
     match = _MTS.match(text, at)
     return match.end() if match else 0
 
 
-def _read_temperature(line: Line, text: str, at: int, rails: _Rails) -> int:
+def _read_temperature(line: TegrastatsLine, text: str, at: int, rails: _Rails) -> int:
     match = _TEMPERATURE.match(text, at)
     if not match:
         return 0
@@ -237,7 +237,7 @@ def _read_temperature(line: Line, text: str, at: int, rails: _Rails) -> int:
     return match.end()
 
 
-def _read_rail(line: Line, text: str, at: int, rails: _Rails) -> int:
+def _read_rail(line: TegrastatsLine, text: str, at: int, rails: _Rails) -> int:
     match = _RAIL.match(text, at)
     if not match or match[1] in ("RAM", "SWAP", "IRAM"):
         return 0
@@ -245,7 +245,7 @@ def _read_rail(line: Line, text: str, at: int, rails: _Rails) -> int:
     return match.end()
 
 
-def _settle_rails(line: Line, rails: Sequence[tuple[str, re.Match[str]]]) -> None:
+def _settle_rails(line: TegrastatsLine, rails: Sequence[tuple[str, re.Match[str]]]) -> None:
     """Take the rails once all are seen: they share one unit per line, and a line that mixes them is not believed."""
     units = {unit for _, match in rails for unit in (match[3], match[5], match[7]) if unit is not None}
     with_unit = "mW" in units
@@ -274,7 +274,7 @@ def _settle_rails(line: Line, rails: Sequence[tuple[str, re.Match[str]]]) -> Non
         line.rails_mean_w.clear()
 
 
-def _read_engine(line: Line, text: str, at: int, rails: _Rails) -> int:
+def _read_engine(line: TegrastatsLine, text: str, at: int, rails: _Rails) -> int:
     match = _ENGINE_OFF.match(text, at)
     if match:
         line.engines[match[1]] = None
@@ -287,7 +287,7 @@ def _read_engine(line: Line, text: str, at: int, rails: _Rails) -> int:
     return 0
 
 
-def _read_unknown(line: Line, text: str, at: int, rails: _Rails) -> int:
+def _read_unknown(line: TegrastatsLine, text: str, at: int, rails: _Rails) -> int:
     match = _WORD.match(text, at)
     if match is None:
         return at + 1
@@ -295,7 +295,7 @@ def _read_unknown(line: Line, text: str, at: int, rails: _Rails) -> int:
     return match.end()
 
 
-_READERS: tuple[Callable[[Line, str, int, _Rails], int], ...] = (
+_READERS: tuple[Callable[[TegrastatsLine, str, int, _Rails], int], ...] = (
     _read_used,
     _read_cores,
     _read_temperature,

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 
+from edgetrain.importers.base import Problems, instant_us, number, read_csv
+from edgetrain.record import ComputeFacts, DeviceFacts, LoadingFacts, Manifest, PowerModeRecord, WorkloadFacts
 from edgetrain.schema import PowerMode
-from edgetrain.store.importers.base import Problems, instant_us, number, read_csv
 from edgetrain.units import HZ_PER_KHZ
 
 _FOLDER = re.compile(r"pm_(\d{1,3})_(\d{1,9})_(\d{1,12})_(\d{1,12})$")
@@ -46,7 +45,7 @@ def power_mode(path: Path, shown: str, problems: Problems) -> tuple[PowerMode | 
     return asked, found
 
 
-def _device(shown: str, texts: Mapping[str, tuple[str, str]], problems: Problems) -> dict[str, Any]:
+def _device(shown: str, texts: Mapping[str, tuple[str, str]], problems: Problems) -> DeviceFacts:
     machine = re.search(r"SOC family:(\S+)\s+Machine:(.+)", shown)
     model = machine[2].strip() if machine else None
     cores = len(re.findall(r"^cpu\d+: Online=", shown, re.M)) or None
@@ -64,13 +63,7 @@ def _device(shown: str, texts: Mapping[str, tuple[str, str]], problems: Problems
             break
     if key is None:
         problems.add("log_file*", "does not name a board we know", model or "")
-    return {
-        "name": key or "unknown",
-        "kind": "jetson",
-        "model": model,
-        "chip": machine[1] if machine else None,
-        "cores": cores,
-    }
+    return DeviceFacts(key or "unknown", "jetson", model, chip=machine[1] if machine else None, cores=cores)
 
 
 def manifest(
@@ -80,8 +73,8 @@ def manifest(
     console: str,
     mode: tuple[PowerMode | None, PowerMode | None],
     problems: Problems,
-) -> dict[str, Any]:
-    """Return the manifest of a folder, but for its power."""
+) -> Manifest:
+    """Return the manifest of a folder, except for its power."""
     names = [name for name, _ in texts.values()]
     loading = next((m for m in (re.search(r"_nw(\d{1,3})_pf(\d{1,3})_", name) for name in names) if m), None)
     word = next((part for part in reversed(path.parts[:-1]) if part.lower() in _NETWORKS), None)
@@ -100,30 +93,23 @@ def manifest(
     elif said(r"(Batch index = \d)") is None:
         problems.add("train_log_file*", "is not the console output of the training script; nothing taken from it")
     asked, found = mode
-    return {
-        "state": "finished",
-        "started_wall": _started_wall(texts, said(r"Reference Time is (\d{9,10}\.\d+)")),
-        "workload": {
-            "network": network or path.parent.name,
+    return Manifest(
+        state="finished",
+        started_wall=_started_wall(texts, said(r"Reference Time is (\d{9,10}\.\d+)")),
+        workload=WorkloadFacts(
+            network=network or path.parent.name,
             # 16 is the only one this logger's campaigns used; the older scripts do not print it.
-            "batch_size": int(batch_size) if batch_size else 16,
-            "dataset": said(r"(?m)^(/\S+)$"),
-            "parameters": int(parameters) if parameters else None,
-            "minibatches_per_epoch": int(batches) if batches else None,
-        },
-        "loading": {
-            "workers": int(loading[1]) if loading else None,
-            "prefetch": int(loading[2]) if loading else None,
-        },
-        "timing": "sync",
-        "compute": {"kind": "cuda"},
-        "device": _device(shown, texts, problems),
-        "power_mode": {
-            "asked": asdict(asked) if asked else None,
-            "start": asdict(found) if found else None,
-            "end": None,
-        },
-    }
+            batch_size=int(batch_size) if batch_size else 16,
+            dataset=said(r"(?m)^(/\S+)$"),
+            parameters=int(parameters) if parameters else None,
+            minibatches_per_epoch=int(batches) if batches else None,
+        ),
+        loading=LoadingFacts(int(loading[1]), int(loading[2])) if loading else LoadingFacts(),
+        timing="sync",
+        compute=ComputeFacts("cuda"),
+        device=_device(shown, texts, problems),
+        power_mode=PowerModeRecord(asked, found),
+    )
 
 
 def _started_wall(texts: Mapping[str, tuple[str, str]], reference: str | None) -> str | None:

@@ -1,7 +1,7 @@
 """Turns a tegrastats log file of any era into a run: telemetry without minibatches.
 
 Stamps are whole seconds of the board's wall clock, and older releases print none: then a line is one interval after
-the line before it. Lines that are cut off, garbled or not tegrastats' are told and cost their own readings only.
+the line before it. Lines that are cut off, garbled or not tegrastats' are reported and lose their own readings only.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from edgetrain.schema.tegrastats import Line, parse_line, total_rails
-from edgetrain.store.importers.base import Draft, Problems, clean, read_text
+from edgetrain.importers.base import Draft, Problems, clean, read_text
+from edgetrain.record import DeviceFacts, LoadingFacts, Manifest, WorkloadFacts
+from edgetrain.schema import PowerSource, TegrastatsLine, parse_tegrastats, total_rails
 from edgetrain.units import US_PER_S
 
 DEFAULT_INTERVAL_S = 1.0  # what tegrastats does when nobody says otherwise
@@ -30,7 +30,7 @@ def is_log(path: Path) -> bool:
     except OSError:
         return False
     for text in clean(head, Problems(), path.name).splitlines()[:200]:
-        line = parse_line(text[:4096])
+        line = parse_tegrastats(text[:4096])
         kinds = (bool(line.memory), bool(line.cores), bool(line.rails_w), bool(line.gpu or line.emc))
         if sum(kinds) >= 2:
             return True
@@ -43,19 +43,19 @@ def read_log(path: Path, interval_s: float | None = None) -> Draft:
     name = path.name
     text = read_text(path, problems)
     texts = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
-    lines = [(number, raw, parse_line(raw)) for number, raw in texts]
+    lines = [(number, raw, parse_tegrastats(raw)) for number, raw in texts]
     known = [(number, raw, line) for number, raw, line in lines if line.recognised]
     for number, raw, line in lines:
         if not line.recognised:
             problems.add(name, "a line that is not tegrastats'", f"line {number}: {raw[:40]!r}")
-    draft = Draft(str(path), {}, problems)
+    draft = Draft(str(path), problems)
     usual = _usual_columns([line for _, _, line in known])
-    whole: list[Line] = []
+    whole: list[TegrastatsLine] = []
     for number, raw, line in known:
         kept = line
         if usual - _columns(line):
             # Cut off, or garbled: its last token may be half a number, so it is not believed.
-            kept = parse_line(raw.rsplit(None, 1)[0])
+            kept = parse_tegrastats(raw.rsplit(None, 1)[0])
             problems.add(name, "a line that lacks readings which the others have", f"line {number}")
         for problem in line.problems:
             problems.add(name, problem.partition(":")[0], f"line {number}: {problem}")
@@ -63,24 +63,24 @@ def read_log(path: Path, interval_s: float | None = None) -> Draft:
     for at_us, line in zip(_instants_us(whole, interval_s, problems, name), whole, strict=True):
         for stream, readings in line.streams().items():
             draft.stream(stream).add(at_us, readings)
-    draft.manifest.update(_manifest(whole, usual, problems))
+    draft.manifest = _manifest(whole, usual, problems)
     unknown = Counter(token for _, _, line in known for token in line.unknown)
-    draft.notes["unknown_tokens"] = [token for token, _ in unknown.most_common(MOST_UNKNOWN)]
-    draft.notes["lines"] = len(texts)
+    draft.unknown_tokens = tuple(token for token, _ in unknown.most_common(MOST_UNKNOWN))
+    draft.lines = len(texts)
     return draft
 
 
-def _columns(line: Line) -> set[str]:
+def _columns(line: TegrastatsLine) -> set[str]:
     return {f"{stream}.{column}" for stream, columns in line.streams().items() for column in columns}
 
 
-def _usual_columns(lines: Sequence[Line]) -> set[str]:
+def _usual_columns(lines: Sequence[TegrastatsLine]) -> set[str]:
     """Return the readings that more than half of the lines have."""
     counts = Counter(column for line in lines for column in _columns(line))
     return {column for column, count in counts.items() if 2 * count > len(lines)}
 
 
-def _instants_us(lines: Sequence[Line], interval_s: float | None, problems: Problems, name: str) -> list[int]:
+def _instants_us(lines: Sequence[TegrastatsLine], interval_s: float | None, problems: Problems, name: str) -> list[int]:
     """Place the lines on a clock that begins with the first of them and never runs back."""
     stamps = [line.stamp.timestamp() if line.stamp is not None else None for line in lines]
     if not any(stamp is not None for stamp in stamps):
@@ -118,38 +118,31 @@ def _instants_us(lines: Sequence[Line], interval_s: float | None, problems: Prob
     return instants
 
 
-def _manifest(lines: Sequence[Line], usual: set[str], problems: Problems) -> dict[str, Any]:
+def _manifest(lines: Sequence[TegrastatsLine], usual: set[str], problems: Problems) -> Manifest:
     rails = {column[6:-2] for column in usual if column.startswith("rails.")}
     total = total_rails(rails)
     totals = [line.memory["ram_total_bytes"] for line in lines if "ram_total_bytes" in line.memory]
     cores = [len(line.cores) for line in lines if line.cores]
     ram_bytes = int(statistics.median(totals)) if totals else None
     first = next((line.stamp for line in lines if line.stamp is not None), None)
-    manifest: dict[str, Any] = {
-        "state": "finished",
-        "started_wall": first.isoformat() if first else None,
-        "workload": {"network": "tegrastats"},
-        "loading": {},
-        "device": {
-            "name": _board(rails, usual, ram_bytes, max(cores, default=0)) or "unknown",
-            "kind": "jetson",
-            "model": None,
-            "cores": statistics.mode(cores) if cores else None,
-            "ram_bytes": ram_bytes,
-            "told_by": "guessed from rails, sensors and cores: the log does not name its board",
-        },
-        "power": None,
-    }
-    if total:
-        manifest["power"] = {
-            "stream": "rails",
-            "columns": [f"{rail}_w" for rail in total],
-            "counter_column": None,
-            "scope": "board" if total == ("POM_5V_IN",) else "module",
-        }
-    else:
-        manifest["power_reason"] = "the log has no rail that is the board's input"
-    return manifest
+    source = PowerSource(
+        "rails", tuple(f"{rail}_w" for rail in total), scope="board" if total == ("POM_5V_IN",) else "module"
+    )
+    return Manifest(
+        state="finished",
+        started_wall=first.isoformat() if first else None,
+        workload=WorkloadFacts("tegrastats"),
+        loading=LoadingFacts(),
+        device=DeviceFacts(
+            name=_board(rails, usual, ram_bytes, max(cores, default=0)) or "unknown",
+            kind="jetson",
+            cores=statistics.mode(cores) if cores else None,
+            ram_bytes=ram_bytes,
+            extra={"name_from": "guessed from rails, sensors and cores: the log does not name its board"},
+        ),
+        power=source if total else None,
+        power_reason=None if total else "the log has no rail that is the board's input",
+    )
 
 
 def _board(rails: set[str], usual: set[str], ram_bytes: int | None, cores: int) -> str | None:

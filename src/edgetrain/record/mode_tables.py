@@ -2,7 +2,7 @@
 
     campaigns/<id>/campaign.json    device, workload, origin, where it is from, what was wrong in it
     campaigns/<id>/modes.csv        one row per mode: cores, cpu_hz, gpu_hz, emc_hz, …, time_s, power_w
-    campaigns/<id>/left_out.csv     rows of the source that could not be believed, with the reason
+    campaigns/<id>/left_out.csv     rows of the source that cannot be used, with the reason
 
 `predict` and `recommend` load one by name (`--profiled CAMPAIGN`) or by the path of its folder.
 """
@@ -13,20 +13,36 @@ import csv
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgetrain.documents import to_document
 from edgetrain.errors import StoreError
 from edgetrain.inside.stream import write_json
+from edgetrain.record.manifest import DeviceFacts, ImportFacts, WorkloadFacts
+from edgetrain.record.reader import read_facts
+from edgetrain.record.store import FolderStore
 from edgetrain.schema import SCHEMA, ModeMeasurement, Origin, PowerMode
-from edgetrain.store.codec import read_json
-from edgetrain.store.directory import Store
 
 MODE_COLUMNS = ("cores", "cpu_hz", "gpu_hz", "emc_hz")
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """What a table of modes is about, where it comes from, and what was wrong in it."""
+
+    schema: str = SCHEMA
+    campaign: str | None = None  # its id
+    kind: str = "table"
+    rows: int | None = None
+    state: str = "finished"
+    origin: Origin = Origin.REPLAYED
+    device: DeviceFacts = field(default_factory=DeviceFacts)
+    workload: WorkloadFacts = field(default_factory=WorkloadFacts)
+    imported: ImportFacts | None = None
 
 
 @dataclass(frozen=True)
@@ -35,7 +51,7 @@ class CampaignTable:
 
     id: str
     path: Path
-    about: Mapping[str, Any]
+    about: TableFacts
     columns: Mapping[str, NDArray[np.float64]]
 
     def __len__(self) -> int:
@@ -48,27 +64,24 @@ class CampaignTable:
 
     def measurements(self) -> list[ModeMeasurement]:
         """Return the rows that have both time and power, as measurements."""
-        origin = Origin(str(self.about.get("origin") or Origin.REPLAYED.value))
         found = []
         for row in range(len(self)):
             cells = {name: float(column[row]) for name, column in self.columns.items()}
             if not (np.isfinite(cells.get("time_s", np.nan)) and np.isfinite(cells.get("power_w", np.nan))):
                 continue
             mean = cells.get("time_mean_s", np.nan)
-            cores, cpu_hz, gpu_hz, emc_hz = (int(cells[name]) for name in MODE_COLUMNS)
-            mode = PowerMode(cores, cpu_hz, gpu_hz, emc_hz)
-            found.append(
-                ModeMeasurement(
-                    mode, cells["time_s"], cells["power_w"], origin, time_mean_s=mean if np.isfinite(mean) else None
-                )
-            )
+            clocks = (cells.get(name, np.nan) for name in ("gpu_hz", "emc_hz"))
+            gpu_hz, emc_hz = (int(clock) if np.isfinite(clock) else None for clock in clocks)
+            mode = PowerMode(int(cells["cores"]), int(cells["cpu_hz"]), gpu_hz, emc_hz)
+            mean_s = mean if np.isfinite(mean) else None
+            found.append(ModeMeasurement(mode, cells["time_s"], cells["power_w"], self.about.origin, mean_s))
         return found
 
 
 def write_table(
-    store: Store,
+    store: FolderStore,
     label: str,
-    about: Mapping[str, Any],
+    about: TableFacts,
     rows: Sequence[Mapping[str, float]],
     left_out: Sequence[tuple[int, str, Sequence[str]]] = (),
 ) -> CampaignTable:
@@ -87,8 +100,8 @@ def write_table(
                 writer = csv.writer(file)
                 writer.writerow(["line", "reason", "cells"])
                 writer.writerows([line, reason, *cells] for line, reason, cells in left_out)
-        document = {"schema": SCHEMA, "campaign": path.name, "kind": "table", "rows": len(rows), **about}
-        write_json(str(path / "campaign.json"), document)
+        facts = replace(about, campaign=path.name, rows=len(rows))
+        write_json(str(path / "campaign.json"), to_document(facts))
     except OSError as error:
         raise StoreError(
             f"cannot write to the store {store.path} ({error.strerror or error}); "
@@ -103,13 +116,13 @@ def _cell(value: float | None) -> str:
     return f"{value:.0f}" if value == int(value) else repr(float(value))
 
 
-def tables(store: Store) -> list[dict[str, Any]]:
+def tables(store: FolderStore) -> list[TableFacts]:
     """Return what is known about every table in the store."""
-    found = [read_json(file) for file in sorted(store.campaigns.glob("*/campaign.json"))]
-    return [about for about in found if about is not None and about.get("kind") == "table"]
+    found = [read_facts(file, TableFacts, []) for file in sorted(store.campaigns.glob("*/campaign.json"))]
+    return [about for about in found if about is not None and about.kind == "table"]
 
 
-def read_table(store: Store, name: str) -> CampaignTable:
+def read_table(store: FolderStore, name: str) -> CampaignTable:
     """Read a campaign's table by id, by the start of one, or by the path of its folder."""
     path = Path(name)
     if not (path / "modes.csv").is_file():
@@ -120,7 +133,7 @@ def read_table(store: Store, name: str) -> CampaignTable:
             listed = ", ".join((hits or known)[:6]) or "none yet; make one with: edgetrain import modes.csv"
             raise StoreError(f"{name!r} {what} in {store.path}; there are: {listed}")
         path = store.campaigns / hits[0]
-    about = read_json(path / "campaign.json") or {}
+    about = read_facts(path / "campaign.json", TableFacts, []) or TableFacts()
     try:
         with (path / "modes.csv").open(newline="", encoding="utf-8") as file:
             header, *rows = list(csv.reader(file))

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from edgetrain.errors import UsageError
+from edgetrain.importers.base import Draft, instant_us, number, read_csv
 from edgetrain.schema import PowerMode
-from edgetrain.store.importers.base import Draft, instant_us, number, read_csv
 from edgetrain.units import HZ_PER_KHZ, W_PER_MW, parse_bytes
 
 MOST_LITERAL_CHARS = 65_536  # a cell that jtop wrote is a few hundred; literal_eval is quadratic on hostile ones
@@ -53,7 +53,7 @@ def read_telemetry(draft: Draft, texts: Mapping[str, tuple[str, str]], mode: Pow
 
 
 def _table(draft: Draft, name: str, text: str, exact: bool = True) -> list[tuple[int, int, dict[str, str], list[str]]]:
-    """Return (line, instant, cells by column, raw row) of every sound row; repeated samples are told and taken once."""
+    """Return (line, instant, cells by column, raw row) of every sound row; repeats are reported and taken once."""
     header, rows = read_csv(text)
     found = []
     last: list[str] | None = None

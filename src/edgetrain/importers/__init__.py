@@ -1,6 +1,7 @@
 """Turns other people's logs into runs and campaigns of the store, and lists what was wrong in them.
 
     import_path(path, store)    an edge-train-bench folder (or a tree of them), a tegrastats log, a CSV of modes
+    read_modes(path)            a CSV of modes, as columns; the reader that `predict` and `recommend` use too
 
 Everything imported is `replayed`. Nothing is dropped in silence: each import carries its problems.
 """
@@ -12,23 +13,36 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from edgetrain.errors import BadTable, UsageError
-from edgetrain.store.directory import Store
-from edgetrain.store.importers.base import Imported, parse_window, write_run
-from edgetrain.store.importers.edge_train_bench import is_run_folder, read_folder
-from edgetrain.store.importers.mode_table import import_table, looks_like_table
-from edgetrain.store.importers.tegrastats import is_log, read_log
+from edgetrain.importers.base import Imported, parse_window, write_run
+from edgetrain.importers.edge_train_bench import is_run_folder, read_folder
+from edgetrain.importers.mode_reader import ModeColumns, ResultCells, UnusableRow, parse_modes, read_modes
+from edgetrain.importers.mode_table import import_table, looks_like_table
+from edgetrain.importers.mode_units import ANY_BOARD, PowerRange
+from edgetrain.importers.tegrastats import is_log, read_log
+from edgetrain.record import FolderStore
 
-__all__ = ["Imported", "import_path"]
+__all__ = [
+    "ANY_BOARD",
+    "Imported",
+    "ModeColumns",
+    "PowerRange",
+    "ResultCells",
+    "UnusableRow",
+    "import_path",
+    "parse_modes",
+    "read_modes",
+]
 
 MOST_FOLDERS = 20_000  # below one path; more is somebody's home directory
 
 
 def import_path(
     path: Path,
-    store: Store,
+    store: FolderStore,
     window: str | None = None,
     interval_s: float | None = None,
     about: Mapping[str, str | None] | None = None,
+    power: PowerRange = ANY_BOARD,
 ) -> Iterator[Imported]:
     """Import what lies at `path`, one run or campaign at a time; raise UsageError where nothing of it is known."""
     steady = parse_window(window)
@@ -44,16 +58,20 @@ def import_path(
         for folder in folders:
             draft = read_folder(folder)
             wanted = steady
-            if steady is not None and len(folders) > 1 and steady["first"] >= len(draft.minibatches):
+            if steady is not None and len(folders) > 1 and steady.first >= len(draft.minibatches):
                 # One short run must not end the import of a whole tree.
-                draft.problems.add(folder.name, f"is over before the window {window} begins; our own rule is used")
+                draft.problems.add(
+                    folder.name, f"is over before the window {window} begins; the steady state is detected instead"
+                )
                 wanted = None
             yield write_run(store, draft, wanted)
     elif looks_like_table(path):
-        yield import_table(path, store, about or {})
+        yield import_table(path, store, about or {}, power)
     elif is_log(path):
         if steady is not None:
-            raise UsageError(f"{path} is a tegrastats log: it has no minibatches, so --window says nothing about it")
+            raise UsageError(
+                f"{path} is a tegrastats log: it has no minibatches, so --window does not apply; leave it out"
+            )
         yield write_run(store, read_log(path, interval_s), None)
     else:
         raise BadTable(

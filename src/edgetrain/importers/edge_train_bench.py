@@ -16,13 +16,13 @@ import math
 import re
 import statistics
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from edgetrain.store.importers.base import Draft, Problems, instant_us, number, read_csv, read_text
-from edgetrain.store.importers.folder_facts import manifest, power_mode
-from edgetrain.store.importers.jtop import read_telemetry
+from edgetrain.importers.base import Draft, Problems, instant_us, number, read_csv, read_text
+from edgetrain.importers.folder_facts import manifest, power_mode
+from edgetrain.importers.jtop import read_telemetry
+from edgetrain.schema import PowerSource
 from edgetrain.units import MS_PER_S
 
 MINIBATCH_FILES = ("fetch", "compute", "epoch_stats")
@@ -66,12 +66,12 @@ def read_folder(path: Path) -> Draft:
     shown = _first_text(path, "log_file*", problems)
     console = _first_text(path, "train_log_file*", problems)
     mode = power_mode(path, shown, problems)
-    draft = Draft(str(path), {}, problems)
+    draft = Draft(str(path), problems)
     draft.minibatches.extend(_minibatches(texts, problems))
     read_telemetry(draft, texts, mode[1] or mode[0])
     if "energy" in texts:
         _energy(draft, *texts["energy"])
-    draft.manifest.update(manifest(path, texts, shown, console, mode, problems), power=_power(draft))
+    draft.manifest = replace(manifest(path, texts, shown, console, mode, problems), power=_power(draft))
     return draft
 
 
@@ -232,12 +232,12 @@ def _offset_s(anchor: list[_Row], whole: list[_Row], texts: Mapping[str, tuple[s
     return 0.0
 
 
-def _power(draft: Draft) -> dict[str, Any] | None:
+def _power(draft: Draft) -> PowerSource | None:
     rails = draft.samples.get("rails")
     if rails is None or not any(not math.isnan(row.get("total_w", math.nan)) for row in rails.rows):
         draft.problems.add("*_tegrastats.csv", "holds no power: energy is not known")
         return None
-    return {"stream": "rails", "columns": ["total_w"], "counter_column": None, "scope": "module"}
+    return PowerSource("rails", ("total_w",))
 
 
 def _energy(draft: Draft, name: str, text: str) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from edgetrain.errors import UsageError
-from edgetrain.inside.stream import MINIBATCHES, StreamWriter, write_json
-from edgetrain.schema import SCHEMA, Origin
-from edgetrain.store.directory import Store
+from edgetrain.inside.stream import MINIBATCHES
+from edgetrain.record import ImportFacts, Manifest, RowWriter, SteadyWindow, Store
+from edgetrain.schema import Origin
 from edgetrain.units import US_PER_S
 
 MOST_FILE_BYTES = 256 * 2**20  # a log longer than this is not one run
@@ -79,12 +77,12 @@ class Draft:
     """A run as an importer found it, before it is written."""
 
     source: str
-    manifest: dict[str, Any]
     problems: Problems
+    manifest: Manifest = field(default_factory=Manifest)
     minibatches: list[dict[str, int | None]] = field(default_factory=list)  # by column of the stream
     samples: dict[str, Rows] = field(default_factory=dict)
-    events: list[dict[str, Any]] = field(default_factory=list)
-    notes: dict[str, Any] = field(default_factory=dict)  # further facts about the source, kept in `imported`
+    lines: int | None = None  # of a tegrastats log
+    unknown_tokens: tuple[str, ...] = ()
 
     def stream(self, name: str) -> Rows:
         """Return the stream of that name, made when first asked for."""
@@ -98,27 +96,15 @@ class Imported:
     source: str
     kind: str  # run | campaign
     id: str
-    path: Path
+    path: str | None  # None: into a store in memory
     minibatches: int | None
     samples: int
     problems: tuple[str, ...]
-
-    def document(self) -> dict[str, Any]:
-        """Return it as `import --json` shows it."""
-        return {
-            "source": self.source,
-            "kind": self.kind,
-            "id": self.id,
-            "path": str(self.path),
-            "origin": Origin.REPLAYED.value,
-            "minibatches": self.minibatches,
-            "samples": self.samples,
-            "problems": list(self.problems),
-        }
+    origin: Origin = Origin.REPLAYED
 
 
 def read_text(path: Path, problems: Problems, name: str | None = None) -> str:
-    """Read a text file however damaged: NUL and undecodable bytes are told and replaced, never fatal."""
+    """Read a text file however damaged: NUL and undecodable bytes are reported and replaced, never fatal."""
     name = name or path.name
     try:
         size = path.stat().st_size
@@ -182,7 +168,7 @@ def instant_us(seconds: float) -> int | None:
     return round(seconds * US_PER_S)
 
 
-def parse_window(text: str | None) -> dict[str, Any] | None:
+def parse_window(text: str | None) -> SteadyWindow | None:
     """Read `5:`, `:40` or `5:40` as the steady minibatches, first included, last excluded as in a slice."""
     if text is None:
         return None
@@ -198,57 +184,50 @@ def parse_window(text: str | None) -> dict[str, Any] | None:
         raise UsageError(
             f"cannot read the window {text!r}; write 5: for all minibatches from number 5 on (the first is 0), or 5:45"
         ) from None
-    return {"first": begin, "last": end, "rule": f"asked: --window {text}"}
+    return SteadyWindow(begin, end, f"asked: --window {text}")
 
 
-def write_run(store: Store, draft: Draft, window: Mapping[str, Any] | None) -> Imported:
-    """Write a draft as a run directory of the store."""
-    if window is not None and draft.minibatches:
-        if window["first"] >= len(draft.minibatches):
-            raise UsageError(
-                f"the window begins at minibatch {window['first']} but {draft.source} holds {len(draft.minibatches)}"
-            )
-        draft.manifest["steady"] = dict(window)
-    problems = draft.problems.listed()
-    draft.manifest.update(
-        origin=Origin.REPLAYED.value,
-        imported={
-            "source": draft.source,
-            "window": dict(window) if window is not None and draft.minibatches else None,
-            "problems": problems,
-            **draft.notes,
-        },
+def write_run(store: Store, draft: Draft, window: SteadyWindow | None) -> Imported:
+    """Write a draft as a run of the store."""
+    steady = window if draft.minibatches else None
+    if steady is not None and steady.first >= len(draft.minibatches):
+        raise UsageError(
+            f"the window begins at minibatch {steady.first} but {draft.source} holds {len(draft.minibatches)}"
+        )
+    problems = tuple(draft.problems.listed())
+    manifest = replace(
+        draft.manifest,
+        origin=Origin.REPLAYED,
+        steady=steady,
+        imported=ImportFacts(draft.source, steady, problems, draft.lines, draft.unknown_tokens),
     )
-    path = store.create(draft.manifest)
-    writers = []
+    writer = store.create(manifest)
+    streams: list[RowWriter] = []
     if draft.minibatches:
         names = [name for name, _ in FOREIGN_MINIBATCHES]
-        taken = (tuple(row.get(name) for name in names) for row in draft.minibatches)
-        writers.append(_stream(path / "minibatches-1.ets", "minibatches", FOREIGN_MINIBATCHES, taken))
+        rows = writer.stream("minibatches-1", "minibatches", FOREIGN_MINIBATCHES)
+        for row in draft.minibatches:
+            rows.add(tuple(row.get(name) for name in names))
+        streams.append(rows)
     count = 0
-    for name, rows in draft.samples.items():
-        if not len(rows):
+    for name, gathered in draft.samples.items():
+        if not len(gathered):
             continue
-        count += len(rows)
-        columns = rows.columns
-        order = sorted(range(len(rows)), key=rows.at_us.__getitem__)
-        values = ((rows.at_us[i], *(rows.rows[i].get(column, math.nan) for column in columns)) for i in order)
-        specs = (("at_us", "delta"), *((column, "f8") for column in columns))
-        writers.append(_stream(path / f"samples-{name}.ets", "samples", specs, values))
-    if draft.events:
-        lines = "".join(json.dumps(event) + "\n" for event in draft.events)
-        (path / "events-1.jsonl").write_text(lines, encoding="utf-8")
-    failed = next((writer.failed for writer in writers if writer.failed), None)
-    manifest = {"schema": SCHEMA, "run": path.name, **draft.manifest}
+        count += len(gathered)
+        columns = gathered.columns
+        samples = writer.stream(
+            f"samples-{name}", "samples", [("at_us", "delta"), *((column, "f8") for column in columns)]
+        )
+        for place in sorted(range(len(gathered)), key=gathered.at_us.__getitem__):
+            readings = gathered.rows[place]
+            samples.add((gathered.at_us[place], *(readings.get(column, math.nan) for column in columns)))
+        streams.append(samples)
+    for stream in streams:
+        stream.close()
+    failed = next((stream.failed for stream in streams if stream.failed), None)
     if failed:
-        manifest.update(state="failed", reason=f"the store could not take the import: {failed}")
-    write_json(str(path / "manifest.json"), manifest)
-    return Imported(draft.source, "run", path.name, path, len(draft.minibatches) or None, count, tuple(problems))
-
-
-def _stream(path: Path, kind: str, columns: Sequence[tuple[str, str]], rows: Iterable[tuple[Any, ...]]) -> StreamWriter:
-    writer = StreamWriter(str(path), kind, columns)
-    for row in rows:
-        writer.add(row)
-    writer.close()
-    return writer
+        manifest = replace(manifest, state="failed", reason=f"the store could not take the import: {failed}")
+        writer.write_manifest(manifest)
+    path = store.open(writer.id, light=True).path
+    minibatches = len(draft.minibatches) or None
+    return Imported(draft.source, "run", writer.id, None if path is None else str(path), minibatches, count, problems)
