@@ -2,14 +2,14 @@
 
 `elapsed_time` is a float32 of milliseconds, so times are chained event to event, each step short, and the chain is
 tied to the host's clock by anchors: the GPU is idle, an event is recorded and finishes at once, and the host's clock
-before and after says when. Anchors are taken where the loop stands still anyhow (first use, end of a pass, or once a
+is read before and after. Anchors are taken where the loop does not compute (first use, end of a pass, or once a
 minute while the GPU waits for data). Between anchors two bounds hold the chain: an event cannot finish before it was
-recorded, nor after it was seen finished.
+recorded, nor after it was found finished.
 
-The loop records events, and every sixteenth minibatch it reads those that have finished, all in one go: between the
-steps of a real network the caches are cold, and on an H200 a look at a single event took the loop 14 µs, one of many
-3 µs. Asking torch for the current stream took 21 µs, recording on a stream already in hand 9 µs. A loop too slow for
-that leaves them to the thread that keeps the record; a lock keeps the two apart.
+The loop records events, and every sixteenth minibatch it reads those that have finished, all at once: between the
+steps of a real network the caches are cold, and on an H200 reading a single event took the loop 14 µs, one of many
+3 µs. Getting the current stream from torch took 21 µs, recording on a known stream 9 µs. A loop too slow for that
+leaves them to the writer thread; a lock keeps the two apart.
 
 Side streams, and work other libraries put on streams of their own, are not seen by an event on the current stream.
 """
@@ -25,7 +25,7 @@ from typing import Any
 US_PER_MS = 1000.0
 ANCHOR_TRIES = 20  # the narrowest of these is kept
 ANCHOR_EVERY_US = 60 * 1000 * 1000
-MOST_DRIFT = 1e-3  # a clock off by more than this is a broken anchor, not drift
+MAX_DRIFT = 1e-3  # a clock off by more than this is a broken anchor, not drift
 
 
 class Cuda:
@@ -39,9 +39,9 @@ class Cuda:
         self._here, self._handle_of, self._record, self._query, self._elapsed = _calls(torch)
         self._current_stream = getattr(torch.cuda, "current_stream", lambda: None)
         self._lock = threading.Lock()
-        self._hindered = True  # there is no anchor, or a graph may be being captured
-        self._captures = 0  # graphs being captured now: looking at an event from any thread would spoil them
-        self._capturing = self._mind_captures()
+        self._paused = True  # there is no anchor, or a graph may be being captured
+        self._captures = 0  # graphs being captured now: reading an event from any thread would break them
+        self._capturing = self._watch_captures()
         self._free: list[Any] = []
         # (event, row, column, host µs), or a row, which is complete: it goes out when it is its turn
         self._waiting: collections.deque[Any] = collections.deque()
@@ -51,10 +51,10 @@ class Cuda:
         self._rate = 1.0
         self.times_settled = 0
         self.mark: Any = self._marker()
-        self.anchors: list[dict[str, Any]] = []  # for the record: [{at_us, pm_us, rate}]
+        self.anchors: list[dict[str, float]] = []  # for the record: [{at_us, pm_us, rate}]
 
-    def _mind_captures(self) -> Any:
-        """Have graph captures say when they begin and end; return what tells whether one is under way."""
+    def _watch_captures(self) -> Any:
+        """Count graph captures as they begin and end; where that is not possible, return torch's own query."""
         graph = getattr(self._torch.cuda, "CUDAGraph", None)
         if graph is None:
             return getattr(self._torch.cuda, "is_current_stream_capturing", None)
@@ -63,8 +63,8 @@ class Cuda:
         @functools.wraps(begin)
         def capture_begin(*arguments: Any, **named: Any) -> Any:
             self._captures += 1
-            self._hindered = True
-            with self._lock:  # whoever looks at an event now finishes first
+            self._paused = True
+            with self._lock:  # a reading under way finishes first
                 pass
             try:
                 return begin(*arguments, **named)
@@ -85,18 +85,18 @@ class Cuda:
     def _marker(self) -> Any:
         """Return the function `mark(row, column, now_us)`.
 
-        It records an event on the current stream whose instant will be put into the row. It runs twice a minibatch with
-        cold caches, where each thing looked at costs up to a microsecond: so what it needs is in its cells, and nothing
-        in it is a function of our own.
+        It records an event on the current stream whose instant will be put into the row. It runs twice per minibatch
+        with cold caches, where each access costs up to a microsecond: so what it needs is in its cells, and it calls
+        no function of ours.
         """
         pop, append, new, record = self._free.pop, self._waiting.append, self._new, self._record
         here, handle_of, current_stream = self._here, self._handle_of, self._current_stream
         only = self._only_device()
-        stream = device_in_hand = handle_in_hand = None
+        stream = known_device = known_handle = None
 
         def mark(row: list[Any], column: int, now_us: int) -> None:
-            nonlocal stream, device_in_hand, handle_in_hand
-            if self._hindered and self._hinders():
+            nonlocal stream, known_device, known_handle
+            if self._paused and self._still_paused():
                 return
             try:
                 event = pop()
@@ -104,35 +104,35 @@ class Cuda:
                 event = new()
             device = here() if only is None else only
             handle = handle_of(device)
-            if handle != handle_in_hand or device != device_in_hand:
-                # To make an object of a stream takes longer than to record an event: it is kept.
-                stream, device_in_hand, handle_in_hand = current_stream(), device, handle
+            if handle != known_handle or device != known_device:
+                # Making an object of a stream takes longer than recording an event: it is kept.
+                stream, known_device, known_handle = current_stream(), device, handle
             record(event, stream)
             append((event, row, column, now_us))
 
         return mark
 
     def _only_device(self) -> int | None:
-        """Return the number of the device where there is but one: then nobody has to be asked which is current."""
+        """Return the number of the device where there is only one: then the current one need not be queried."""
         try:
             return 0 if self._torch.cuda.device_count() == 1 else None
         except (AttributeError, RuntimeError):
             return None
 
-    def _hinders(self) -> bool:
+    def _still_paused(self) -> bool:
         """Return whether no event may be recorded now: it would become part of the user's graph, or has no anchor."""
         if self._captures or (self._capturing is not None and self._capturing()):
             return True
         if self._anchor is None:
             self.anchor()
-        self._hindered = self._anchor is None or self._capturing is not None
+        self._paused = self._anchor is None or self._capturing is not None
         return self._anchor is None
 
     def remark(self, row: list[Any], column: int, now_us: int) -> None:
         """Move a mark set earlier in this minibatch to here, or set it."""
         waiting = self._waiting
         if not self._captures:
-            with self._lock:  # the keeper may have read it meanwhile
+            with self._lock:  # the writer thread may have read it meanwhile
                 if waiting:
                     latest = waiting[-1]
                     if type(latest) is tuple and latest[1] is row and latest[2] == column:
@@ -142,7 +142,7 @@ class Cuda:
     def settle(self) -> bool:
         """Read finished events, oldest first, without waiting for them; return whether none is left.
 
-        In one go: whoever reads holds the interpreter, and the loop waits for it.
+        All at once: the reading thread holds the interpreter, and the loop waits for it.
         """
         self.times_settled += 1
         with self._lock:
@@ -185,7 +185,7 @@ class Cuda:
             return not waiting
 
     def _count_finished(self) -> int:
-        """Return how many events are finished, oldest first: a stream works in order, so few have to be asked."""
+        """Return how many events are finished, oldest first: a stream works in order, so few have to be queried."""
         # A copy first, in one step: the loop appends meanwhile.
         events = [entry[0] for entry in list(self._waiting) if type(entry) is tuple]
         low, high = 0, len(events)
@@ -198,7 +198,7 @@ class Cuda:
         return low
 
     def _give_up(self, error: Exception) -> None:
-        """Let rows go without the instants that the device will not tell any more: the host's are worth having."""
+        """Write rows without the instants that the device does not report any more: the host's are worth having."""
         self._problem("events on the accelerator could not be read: %s" % error)
         while self._waiting:
             entry = self._waiting.popleft()
@@ -206,7 +206,7 @@ class Cuda:
                 self._emit(entry)
 
     def drain(self) -> None:
-        """Wait for the device, then read everything. Only where the loop stands still anyhow."""
+        """Wait for the device, then read everything. Only where the loop does not compute."""
         try:
             self._torch.cuda.synchronize()
         except RuntimeError as error:
@@ -235,7 +235,7 @@ class Cuda:
             event, at_us, width_ns = best
             if self._anchor is not None:
                 span_us = self._anchor[0].elapsed_time(event) * US_PER_MS
-                if span_us > 1e6 and abs((at_us - self._anchor[1]) / span_us - 1) < MOST_DRIFT:
+                if span_us > 1e6 and abs((at_us - self._anchor[1]) / span_us - 1) < MAX_DRIFT:
                     self._rate = (at_us - self._anchor[1]) / span_us
             with self._lock:
                 self._anchor = (event, at_us, width_ns / 2000.0)
@@ -250,7 +250,7 @@ class Cuda:
         return self._anchor is not None and monotonic_ns() // 1000 - self._anchor[1] > ANCHOR_EVERY_US
 
     def name(self) -> str:
-        """Return what the device calls itself."""
+        """Return the name of the device."""
         return str(self._torch.cuda.get_device_name())
 
     def peak_bytes(self) -> int:
@@ -259,7 +259,7 @@ class Cuda:
 
 
 def _calls(torch: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Return what tells the current device and its current stream's handle, and what records, asks and reads an event.
+    """Return functions for the current device, its current stream's handle, and to record, query and read an event.
 
     Those beneath torch's own methods: each of these is one call more.
     """

@@ -1,4 +1,4 @@
-"""What is worth knowing about a training process: versions, threads, loaders, peaks. Written as inside.json."""
+"""Facts about a training process: versions, threads, rank, loaders, peaks. Written as inside.json."""
 
 from __future__ import annotations
 
@@ -7,24 +7,110 @@ import os
 import platform
 import resource
 import sys
+import weakref
 from typing import Any
+
+from . import overrides
+from .loaders import Totals
 
 OMP = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY", "OMP_PROC_BIND", "KMP_BLOCKTIME", "GOMP_SPINCOUNT")
 
-MOST_PROCESSES = 500  # of one run; loaders are numbered by thousands, so that no two processes share a number
+MAX_PROCESSES = 500  # of one run with a facts file numbered from 0
+MAX_LOADERS = 1000  # described; a program that makes a new loader for each step has no end of them
+# Which process of a distributed training this is: torchrun, SLURM, Open MPI.
+RANKS = {
+    "rank": ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"),
+    "local_rank": ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    "world_size": ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"),
+}
 
 
-def claim(run: str) -> tuple[str, int]:
-    """Return this process's facts file and which process of the run it is: 0, 1, ..."""
-    for place in range(MOST_PROCESSES):
+def claim(run: str) -> str:
+    """Return the facts file of this process: inside.json for the first of a run, inside-1.json, ... for others."""
+    for place in range(MAX_PROCESSES):
         path = os.path.join(run, "inside.json" if place == 0 else "inside-%d.json" % place)
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-            return path, place
+            return path
         except OSError as error:
             if error.errno != errno.EEXIST:
                 break
-    return os.path.join(run, "inside-%d.json" % os.getpid()), MOST_PROCESSES
+    return os.path.join(run, "inside-%d.json" % os.getpid())
+
+
+class Loaders:
+    """The loaders of one process: numbers in order of their first pass, descriptions, totals, passes."""
+
+    def __init__(self, guard: Any) -> None:
+        self._guard = guard
+        self._pid = os.getpid()
+        self._count = 0
+        self._descriptions: list[dict[str, Any]] = []
+        self._totals: dict[int, Totals] = {}
+        self._others: dict[int, tuple[int, Any]] = {}  # by id: what takes no attribute of ours, and a reference to it
+        self.passes: dict[int, int] = {}  # how many passes there were over each
+
+    def number_of(self, loader: Any) -> int:
+        """Return the number of a loader, or of anything else that is iterated; the same for each pass over it."""
+        try:
+            own = loader.__dict__
+        except AttributeError:
+            number, known = self._others.get(id(loader), (0, None))
+            if known is loader or (type(known) is weakref.ref and known() is loader):
+                return number
+            self._others[id(loader)] = (self._count, _reference(loader))
+            return self._describe(loader)
+        known = own.get("_edgetrain_number")
+        if known is not None and known[0] == self._pid and known[1] < self._count:
+            return known[1]
+        own["_edgetrain_number"] = (self._pid, self._count)
+        return self._describe(loader)
+
+    def totals(self, number: int) -> Totals:
+        """Return what was done with the batches of a loader."""
+        return self._totals.setdefault(number, Totals())
+
+    def described(self) -> list[dict[str, Any]]:
+        """Return the descriptions with their totals."""
+        found = []
+        for one in list(self._descriptions):
+            totals = self.totals(one["loader"])
+            size = totals.minibatch_bytes()
+            found.append(dict(one, delivered=totals.delivered, trained=totals.trained, minibatch_bytes=size))
+        return found
+
+    def _describe(self, loader: Any) -> int:
+        number = self._count
+        self._count += 1
+        if number < MAX_LOADERS:
+            description = {"loader": number}
+            with self._guard("a loader could not be described"):
+                description = describe(loader, number)
+            self._descriptions.append(description)
+        return number
+
+
+def _reference(thing: Any) -> Any:
+    """Return a weak reference, or the thing itself where it has none: its id must not be used again."""
+    try:
+        return weakref.ref(thing)
+    except TypeError:
+        return thing
+
+
+def ranks(torch: Any, environment: Any = os.environ) -> dict[str, int | None]:
+    """Return rank, local rank and world size: from torch.distributed, else from the environment; None alone."""
+    found: dict[str, int | None] = {}
+    for name, variables in RANKS.items():
+        values = [environment.get(variable) for variable in variables]
+        found[name] = next((int(value) for value in values if value is not None and value.isdigit()), None)
+    try:
+        distributed = torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            found["rank"], found["world_size"] = distributed.get_rank(), distributed.get_world_size()
+    except (AttributeError, RuntimeError, ValueError):
+        pass
+    return found
 
 
 def describe(loader: Any, number: int) -> dict[str, Any]:
@@ -40,6 +126,7 @@ def describe(loader: Any, number: int) -> dict[str, Any]:
         samples = None
     return {
         "loader": number,
+        "created": getattr(loader, overrides.CREATED, None),
         "workers": getattr(loader, "num_workers", None),
         "prefetch_factor": getattr(loader, "prefetch_factor", None),
         "batch_size": getattr(loader, "batch_size", None),
@@ -47,9 +134,17 @@ def describe(loader: Any, number: int) -> dict[str, Any]:
         "persistent_workers": getattr(loader, "persistent_workers", None),
         "start_method": _start_method(context) if getattr(loader, "num_workers", 0) else None,
         "dataset_class": type(getattr(loader, "dataset", loader)).__name__,
+        "iterable": _is_iterable(loader),
         "length": length,
         "samples": samples,
     }
+
+
+def _is_iterable(loader: Any) -> bool | None:
+    """Return whether the dataset is a stream: each worker iterates a copy of it. None where there is no dataset."""
+    data = sys.modules.get("torch.utils.data")
+    dataset = getattr(loader, "dataset", None)
+    return None if data is None or dataset is None else isinstance(dataset, data.IterableDataset)
 
 
 def _start_method(context: Any) -> str | None:
@@ -58,11 +153,11 @@ def _start_method(context: Any) -> str | None:
     return (context or multiprocessing).get_start_method()
 
 
-def collect(session: Any, torch: Any, cuda: Any) -> dict[str, Any]:
+def collect(session: Any) -> dict[str, Any]:
     """Return the whole document."""
+    torch, cuda = session.torch, session.cuda
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    minibatches = session.minibatches
     document = {
         "schema": "edgetrain/1",
         "pid": session.pid,
@@ -80,11 +175,13 @@ def collect(session: Any, torch: Any, cuda: Any) -> dict[str, Any]:
         "peak_worker_rss_bytes": workers or None,  # known once a worker has ended
         "peak_gpu_bytes": cuda.peak_bytes() if cuda is not None else None,
         "anchors": list(cuda.anchors) if cuda is not None else [],
-        "main_thread_cost": {"per_minibatch_us": session.cost_us(), "minibatches": minibatches},
-        "keeper_cpu_s": session.keeper_cpu_ns / 1e9,
+        "main_thread_cost": {"per_minibatch_us": session.cost_us(), "minibatches": session.rows},
+        "writer_cpu_s": session.writer_cpu_ns / 1e9,
         "written_bytes": session.written_bytes(),
         "problems": list(session.problems),
+        "ended": session.ended,
     }
+    document.update(ranks(torch))
     document.update(session.describe())
     document.update(session.facts)
     return document

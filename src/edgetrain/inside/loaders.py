@@ -1,272 +1,230 @@
 """The stopwatch around torch's loader in the training process: asked, ready, which worker, when it was sent.
 
-Four methods of torch's iterators are wrapped: `__init__`, `__next__`, `_reset` (a persistent loader's next pass) and
-`_try_put_index` (an index is sent to a worker). Everything else is read off the iterator's own counters, whose names
+Methods of torch's iterators are wrapped: `__init__` and `_reset` (a pass begins), `__next__`, `_try_put_index` (an
+index is sent to a worker) and `_shutdown_workers`. Everything else is read off the iterator's own counters, whose names
 are the same from torch 1.13 to 2.15: the delivered index is `_rcvd_idx - 1`.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import weakref
+from threading import get_ident
 from time import monotonic_ns, thread_time_ns
 from typing import Any
 
-from . import counters, stream, worker
+from . import counters, worker
+from .rows import IDLE, UNKNOWN
 
-# Places in a row of MINIBATCHES.
-(LOADER, GENERATION, EPOCH, BATCH, PHASE, ASKED, READY, COPIED, LAUNCHED, DONE, COPYING, SENT, WORKER, SAMPLES,
- QUEUED, CPU) = range(len(stream.MINIBATCHES))  # fmt: skip
-UNKNOWN, TRAINING, EVALUATION = 0, 1, 2
-UNSIZED = (0, 0, 0)  # whole minibatches, samples of each, samples of the one after: only counting tells
-LOOK_WORTH_NS = counters.LOOK_WORTH_US * 1000  # a look at the run queue is owed for so much time waited
+UNSIZED = (0, 0, 0)  # full minibatches per pass, their samples, samples of the one after: not known beforehand
+
+
+class Totals:
+    """What was done with the batches of one loader so far."""
+
+    def __init__(self) -> None:
+        self.delivered = self.trained = 0
+        self.sized = self.size_bytes = 0  # minibatches whose bytes were counted, and their bytes
+
+    def minibatch_bytes(self) -> float | None:
+        """Return the mean bytes of a minibatch; None where none had any that can be counted."""
+        return self.size_bytes / self.sized if self.size_bytes else None
 
 
 class Pass:
-    """One pass over one loader, as the training process sees it.
+    """One pass over one loader; `source` knows what is particular about where its batches come from."""
 
-    Each kind times its own `next` from end to end, and has at hand what it needs for it: where the caches are cold a
-    call more is a microsecond more, and each object looked at a good part of one.
-    """
-
-    def __init__(
-        self, session: Any, loader: Any, workers: Any, iterator: Any = None, sizes: tuple[int, int, int] = UNSIZED
-    ) -> None:
-        self.whole, self.size, self.remainder = sizes
-        self._iterator = None if iterator is None else weakref.ref(iterator)
+    def __init__(self, session: Any, loader: int, source: Any, sizes: Any = UNSIZED) -> None:
         self.session = session
         self.loader = loader  # its number
-        self.workers = workers
-        self.epoch: int | None = None
-        self.generation = 0
-        self.began_us = monotonic_ns() // 1000
-        self.ended_us: int | None = None
-        self.row: Any = None  # the minibatch now in the loop's hands
+        self.source = source
+        self.generation = session.pass_begins(loader)
+        self.totals: Totals = session.totals_of(loader)
         self.batches = 0
-        self.trained = 0
-        self.evaluating = False  # gradients were off when the minibatch in hand was delivered
-        self.attend_at = 0  # the number of the minibatch at which the session is called; 0 calls it at the next
-        self.costing = False  # the minibatch in hand tells what we cost
-        self.out = session.out
-        self._schedstat = session.schedstat
-        self._close_row = session.close_row
-        session.pass_begins(self)
+        self.timeline: Any = session.timeline()
+        self._full, self._size, self._remainder = sizes
 
-    def samples(self, index: int, data: Any) -> int | None:
-        """Return how many samples a minibatch has that is not one of the whole ones."""
-        return self.remainder if index == self.whole and self.remainder else count(data)
+    def next(self, iterator: Any, original: Any) -> Any:
+        """Time one `next`; it ends the interval under way and begins one."""
+        session, timeline = self.session, self.timeline
+        if timeline.ident != get_ident():
+            timeline = self.timeline = session.timeline()
+        if timeline.fetching or session.ended:
+            return original(iterator)  # a loader inside another's fetch is part of that fetch
+        costing = timeline.costing
+        entered = thread_time_ns() if costing else 0
+        frame = sys._getframe(1)
+        began_us = None
+        if self.batches == 0:
+            began_us = timeline.pass_asked(self, monotonic_ns() // 1000, frame)
+        elif timeline.row is not None:
+            timeline.close()
+        prepared = None if session.cuda is None else timeline.mark_idle()
+        site = session.sites.number(frame)
+        source = self.source
+        source.before(timeline)
+        if costing:
+            timeline.costing = False
+            session.spent(entered)
+        timeline.fetching = True
+        asked_us = monotonic_ns() // 1000
+        try:
+            data = original(iterator)
+        except BaseException:
+            timeline.fetching = False
+            timeline.fetch_ended(self, asked_us if began_us is None else began_us, site, frame)
+            raise
+        ready_us = monotonic_ns() // 1000
+        timeline.fetching = False
+        if costing:
+            entered = thread_time_ns()
+        index, sent_us, made_by, queued_us, cpu_us = source.after(self, iterator, asked_us, ready_us)
+        row = [
+            self.loader, self.generation, None, index, UNKNOWN, asked_us if began_us is None else began_us,
+            ready_us, None, None, None, None, sent_us, made_by,
+            self._size if index < self._full else self._samples(index, data), queued_us, cpu_us,
+            timeline.number, site, None, None, 0, 0, 0, None,
+        ]  # fmt: skip
+        if prepared is not None:
+            prepared[:IDLE] = row[:IDLE]
+            row = prepared
+        timeline.open(row, self)
+        if not self.batches & (self.batches + 1):  # the first, second, fourth, ... of a pass
+            self._count_bytes(data)
+        self.batches += 1
+        self.totals.delivered += 1
+        timeline.count += 1
+        if timeline.count >= timeline.attend_at:
+            session.attend(timeline)
+        if costing:
+            session.spent(entered)
+            session.costed += 1
+        return data
 
-    def left(self) -> bool:
-        """Return whether nobody can ask for the next minibatch any more: the loop was left by a break."""
-        return self._iterator is not None and self._iterator() is None
+    def _count_bytes(self, data: Any) -> None:
+        with self.session.guard("the size of a minibatch could not be counted"):
+            self.totals.size_bytes += bytes_of(data)
+            self.totals.sized += 1
 
-    def ended(self) -> None:
-        """The pass is over: exhausted, broken off or failed.
-
-        Its last minibatch stays in hand until the next one comes: a loop that looks one ahead (accelerate does) or
-        steps once more after its last minibatch still trains on it.
-        """
-        self.session.pass_ends(self)
+    def _samples(self, index: int, data: Any) -> int | None:
+        """Return how many samples a minibatch has that is not one of the full ones."""
+        return self._remainder if index == self._full and self._remainder else count(data)
 
 
-class WorkerPass(Pass):
-    """A pass whose minibatches come from worker processes."""
+class WorkerSource:
+    """Batches that worker processes make."""
 
-    def __init__(self, session: Any, loader: Any, iterator: Any, sizes: tuple[int, int, int] = UNSIZED) -> None:
-        Pass.__init__(self, session, loader, iterator._num_workers, iterator, sizes)
+    def __init__(self, iterator: Any) -> None:
         self.sent: dict[int, tuple[int, int]] = {}  # batch: (instant, worker)
-        self._owed_ns = 0  # waited since the last look
-        self._coin = counters.Coin()
-        self._last_index = None  # of the batch that arrived last, where order is not kept
+        self._schedule = counters.ReadSchedule()
+        self._read = False
+        self._queued_ns = self._cpu_ns = 0
+        self._last_index: int | None = None  # of the batch that arrived last, where order is not kept
         if not getattr(iterator, "_in_order", True):
             # Weak on both sides: torch ends the workers when the iterator's last reference goes.
             get, reference, self_reference = type(iterator)._get_data, weakref.ref(iterator), weakref.ref(self)
 
             def get_data() -> Any:
                 message = get(reference())
-                track = self_reference()
-                if track is not None and type(message[0]) is int:
-                    track._last_index = message[0]
+                source = self_reference()
+                if source is not None and type(message[0]) is int:
+                    source._last_index = message[0]
                 return message
 
             iterator._get_data = get_data
 
-    def next(self, iterator: Any, original: Any) -> Any:
-        """Time one `__next__`."""
-        costing = self.costing
-        entered = thread_time_ns() if costing else 0
-        row = self.row
-        if row is not None:
-            if row[PHASE] == TRAINING and self.epoch is not None:  # what close_row does, without the call
-                self.row = None
-                self.evaluating = False
-                self.trained += 1
-                row[EPOCH] = self.epoch
-                self.out(row)
-            else:
-                self._close_row(self)
-        looks = self._owed_ns > LOOK_WORTH_NS
-        if looks:
-            waited, worked = counters.queued_ns(self._schedstat), thread_time_ns()
-        if costing:
-            self.costing = False
-            self.session.spent(entered)
-        asked = monotonic_ns()
-        try:
-            data = original(iterator)
-        except BaseException:
-            self.ended()
-            raise
-        ready = monotonic_ns()
-        if costing:
-            entered = thread_time_ns()
-        ready_us = ready // 1000
+    def before(self, timeline: Any) -> None:
+        """A `next` begins: read the loop's own counters, if it is time to."""
+        self._read = self._schedule.due
+        if self._read:
+            self._schedstat = timeline.schedstat
+            self._queued_ns, self._cpu_ns = counters.queued_ns(self._schedstat), thread_time_ns()
+
+    def after(self, track: Pass, iterator: Any, asked_us: int, ready_us: int) -> Any:
+        """A `next` delivered: return index, instant sent, worker, and the loop's run-queue wait and CPU time."""
         index = iterator._rcvd_idx - 1 if self._last_index is None else self._last_index
         sent_us, made_by = self.sent.pop(index, (None, None))
         queued_us = cpu_us = None
-        if looks:
-            queued_us = (counters.queued_ns(self._schedstat) - waited) // 1000
-            cpu_us = (thread_time_ns() - worked) // 1000
-            self._look_done(ready - asked)
-        else:
-            self._owed_ns += ready - asked
-        self.row = [
-            self.loader, self.generation, None, index, UNKNOWN, asked // 1000, ready_us, None, None, None, None,
-            sent_us, made_by, self.size if index < self.whole else self.samples(index, data), queued_us, cpu_us,
-        ]  # fmt: skip
-        number = self.batches = self.batches + 1
-        if number >= self.attend_at:
-            self.session.opened(self)
-        if costing:
-            self.session.spent(entered)
-            self.session.costed += 1
-        return data
-
-    def _look_done(self, waited_ns: int) -> None:
-        """Set when to look next: at once after a long wait, else one later by the toss of a coin."""
-        self._owed_ns = waited_ns if waited_ns > LOOK_WORTH_NS or self._coin.toss() else -waited_ns
+        if self._read:
+            queued_us = (counters.queued_ns(self._schedstat) - self._queued_ns) // 1000
+            cpu_us = (thread_time_ns() - self._cpu_ns) // 1000
+        self._schedule.fetched(ready_us - asked_us, self._read)
+        return index, sent_us, made_by, queued_us, cpu_us
 
 
-class OwnPass(Pass):
-    """A pass whose minibatches the loop fetches itself (no workers)."""
+class OwnSource:
+    """Batches that the loop makes itself, in `next` (no workers)."""
 
-    def __init__(self, session: Any, loader: Any, iterator: Any, sizes: tuple[int, int, int] = UNSIZED) -> None:
-        Pass.__init__(self, session, loader, 0, iterator, sizes)
+    def __init__(self, session: Any, iterator: Any) -> None:
         worker.join_cgroups(session.run)  # the loop reads the dataset itself
-        self._counters = session.own_counters()
-        self._write = session.own_fetches(loader).add
+        self._write = session.own_fetches().add
+        self._counters: Any = None
         self._collated_ns = 0
         fetcher = getattr(iterator, "_dataset_fetcher", None)
         if fetcher is not None:
             reference = weakref.ref(self)
 
             def took(took_ns: int) -> None:
-                track = reference()
-                if track is not None:
-                    track._collated_ns += took_ns
+                source = reference()
+                if source is not None:
+                    source._collated_ns += took_ns
 
             worker.time_collate(fetcher, took)
 
-    def next(self, iterator: Any, original: Any) -> Any:
-        """Time one `__next__`, which is the fetch itself."""
-        costing = self.costing
-        entered = thread_time_ns() if costing else 0
-        if self.row is not None:
-            self._close_row(self)
+    def before(self, timeline: Any) -> None:
+        """The fetch begins."""
         self._collated_ns = 0
-        asked_us, _ = self._counters.begin()
-        if costing:
-            self.costing = False
-            self.session.spent(entered)
-        try:
-            data = original(iterator)
-        except BaseException:
-            self.ended()
-            raise
-        entered = thread_time_ns() if costing else 0
-        counted = self._counters.end(asked_us)
-        index = self.batches
+        self._counters = timeline.own_counters()
+        self._counters.begin()
+
+    def after(self, track: Pass, iterator: Any, asked_us: int, ready_us: int) -> Any:
+        """The fetch ended: write it as a worker would, and return what the loop's own row needs."""
+        counted = self._counters.end(ready_us - asked_us)
+        index = track.batches
         self._write(
-            (
-                self.loader, self.generation, index, None, asked_us, counted[0], None, counted[1], counted[2],
-                counted[3], counted[4], counted[5], counted[6], counted[7], counted[8], counted[9],
-                self._collated_ns // 1000, None, None, None, None, counted[10],
-            )
-        )  # fmt: skip
-        self.row = [
-            self.loader, self.generation, None, index, UNKNOWN, asked_us, counted[0], None, None, None, None,
-            None, None, self.size if index < self.whole else self.samples(index, data), counted[4], counted[1],
-        ]  # fmt: skip
-        number = self.batches = self.batches + 1
-        if number >= self.attend_at:
-            self.session.opened(self)
-        if costing:
-            self.session.spent(entered)
-            self.session.costed += 1
-        return data
+            (track.loader, track.generation, index, None, asked_us, ready_us, None)
+            + counted[:9]
+            + (self._collated_ns // 1000, None, None, None, None, counted[9])
+        )
+        return index, None, None, counted[3], counted[0]
 
 
-class OuterPass(Pass):
-    """A pass over something that is not torch's loader: only the wait is seen."""
+class OuterSource:
+    """Batches of something that is not torch's loader: only the wait is seen."""
 
-    def __init__(self, session: Any, loader: Any) -> None:
-        Pass.__init__(self, session, loader, None)
+    def before(self, timeline: Any) -> None:
+        """Nothing to read."""
 
-    def next(self, iterator: Any, original: Any) -> Any:
-        """Time one `next`."""
-        costing = self.costing
-        entered = thread_time_ns() if costing else 0
-        if self.row is not None:
-            self._close_row(self)
-        if costing:
-            self.costing = False
-            self.session.spent(entered)
-        asked = monotonic_ns()
-        try:
-            data = original(iterator)
-        except BaseException:
-            self.ended()
-            raise
-        ready = monotonic_ns()
-        if costing:
-            entered = thread_time_ns()
-        self.row = [
-            self.loader, self.generation, None, self.batches, UNKNOWN, asked // 1000, ready // 1000, None, None, None,
-            None, None, None, count(data), None, None,
-        ]  # fmt: skip
-        number = self.batches = self.batches + 1
-        if number >= self.attend_at:
-            self.session.opened(self)
-        if costing:
-            self.session.spent(entered)
-            self.session.costed += 1
-        return data
+    def after(self, track: Pass, iterator: Any, asked_us: int, ready_us: int) -> Any:
+        """Return the index, and that nothing else is known."""
+        return track.batches, None, None, None, None
 
 
 def sizes_of(loader: Any) -> tuple[int, int, int]:
-    """Return how many minibatches of a pass are whole ones, their samples, and those of the one that may come after.
+    """Return how many minibatches of a pass are full, their samples, and those of the one that may come after.
 
-    torch's own samplers say so beforehand. To count a minibatch that has just arrived takes microseconds: what
+    torch's own samplers know it beforehand. To count a minibatch that has just arrived takes microseconds: what
     describes a tensor is not in the caches then.
     """
     try:
         batches = loader.batch_sampler
         plain = type(batches).__module__ == "torch.utils.data.sampler" and type(batches).__name__ == "BatchSampler"
         if plain and type(batches.sampler).__module__.startswith("torch.utils.data."):
-            whole, remainder = divmod(len(batches.sampler), batches.batch_size)
-            return whole, batches.batch_size, remainder
+            full, remainder = divmod(len(batches.sampler), batches.batch_size)
+            return full, batches.batch_size, remainder
     except Exception:
         pass
     return UNSIZED
 
 
 def count(data: Any) -> int | None:
-    """Return how many samples a minibatch holds, None where it cannot be told."""
+    """Return how many samples a minibatch holds, None where it cannot be known."""
     try:
         kind = type(data)
         if kind is list or kind is tuple:
             data = data[0]
-        shape = getattr(data, "shape", None)  # asked for once: each time makes an object
+        shape = getattr(data, "shape", None)  # read once: each time makes an object
         if shape is None and kind is not list and kind is not tuple and hasattr(data, "values"):
             data = next(iter(data.values()))
             shape = getattr(data, "shape", None)
@@ -277,17 +235,27 @@ def count(data: Any) -> int | None:
         return None
 
 
+def bytes_of(data: Any, depth: int = 4) -> int:
+    """Return the bytes of the tensors and arrays in a minibatch."""
+    size = getattr(data, "nbytes", None)
+    if type(size) is int:
+        return size
+    if hasattr(data, "element_size"):  # a tensor, before torch gave it `nbytes`
+        return int(data.numel() * data.element_size())
+    if depth and isinstance(data, dict):
+        return sum(bytes_of(each, depth - 1) for each in data.values())
+    if depth and isinstance(data, (list, tuple)):
+        return sum(bytes_of(each, depth - 1) for each in data[:4096])
+    return 0
+
+
 def install(dataloader: Any, session_of: Any) -> None:
-    """Wrap torch's iterators, once per process; `session_of()` returns the live session or None."""
+    """Wrap torch's iterators, once per process; `session_of()` returns the session of this process or None."""
     base = dataloader._BaseDataLoaderIter
-    several = dataloader._MultiProcessingDataLoaderIter
     if hasattr(base, "_edgetrain"):
         return
     base._edgetrain = None
-    original_next, original_init = base.__next__, several.__init__
-    own_init, original_reset = dataloader._SingleProcessDataLoaderIter.__init__, several._reset
-    original_put = several._try_put_index
-    workers = dataloader._utils.worker
+    original_next = base.__next__
 
     def __next__(self: Any) -> Any:
         track = self._edgetrain
@@ -295,51 +263,78 @@ def install(dataloader: Any, session_of: Any) -> None:
             return original_next(self)
         return track.next(self, original_next)
 
+    base.__next__ = __next__
+    _wrap_own(dataloader._SingleProcessDataLoaderIter, session_of)
+    _wrap_workers(dataloader._MultiProcessingDataLoaderIter, dataloader._utils.worker, session_of)
+
+
+def _wrap_own(own: Any, session_of: Any) -> None:
+    original_init = own.__init__
+
+    def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+        began_ns = monotonic_ns()
+        original_init(self, loader, *args, **kwargs)
+        session = session_of()
+        if session is not None:
+            with session.guard("a loader could not be timed"):
+                source = OwnSource(session, self)
+                self._edgetrain = Pass(session, session.number_of(loader), source, sizes_of(loader))
+                session.timeline().iterator_made(began_ns)
+
+    own.__init__ = __init__
+
+
+def _wrap_workers(several: Any, workers: Any, session_of: Any) -> None:
+    original_init, original_reset = several.__init__, several._reset
+    original_put, original_shutdown = several._try_put_index, several._shutdown_workers
+
     def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> Any:
+        began_ns = monotonic_ns()
         session = session_of()
         if session is None:
             return original_init(self, loader, *args, **kwargs)
         number = session.number_of(loader)
-        self._edgetrain_began_us = monotonic_ns() // 1000  # the pass includes the start of its workers
         loop = workers._worker_loop
         workers._worker_loop = worker.WorkerLoop(loop, session.run, number, session.generation_of(number), os.getpid())
         try:
             return original_init(self, loader, *args, **kwargs)
         finally:
             workers._worker_loop = loop
-
-    def init_own(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-        own_init(self, loader, *args, **kwargs)
-        session = session_of()
-        if session is not None:
-            with session.guard("a loader could not be timed"):
-                self._edgetrain = OwnPass(session, session.number_of(loader), self, sizes_of(loader))
+            session.timeline().iterator_made(began_ns)
 
     def _reset(self: Any, loader: Any, *args: Any, **kwargs: Any) -> Any:
+        began_ns = monotonic_ns()
         session = session_of()
+        self._edgetrain = None
         if session is None:
-            self._edgetrain = None
             return original_reset(self, loader, *args, **kwargs)
-        track = None
         with session.guard("a loader could not be timed"):
-            if self._edgetrain is not None:
-                self._edgetrain.ended()
-            track = WorkerPass(session, session.number_of(loader), self, sizes_of(loader))
-            track.began_us = self.__dict__.pop("_edgetrain_began_us", track.began_us)
-        if track is None:
-            return original_reset(self, loader, *args, **kwargs)
-        self._edgetrain = track
-        return original_reset(self, loader, *args, **kwargs)
+            self._edgetrain = Pass(session, session.number_of(loader), WorkerSource(self), sizes_of(loader))
+        result = original_reset(self, loader, *args, **kwargs)
+        session.timeline().iterator_made(began_ns)
+        return result
 
     def _try_put_index(self: Any) -> None:
         track = self._edgetrain
         before, at_ns = self._send_idx, monotonic_ns()
         original_put(self)
         if track is not None and self._send_idx != before:
-            track.sent[before] = (at_ns // 1000, self._task_info[before][0])
+            track.source.sent[before] = (at_ns // 1000, self._task_info[before][0])
 
-    base.__next__ = __next__
+    def _shutdown_workers(self: Any) -> Any:
+        track = self._edgetrain
+        if track is None or getattr(self, "_shutdown", True) or track.session.ended:
+            return original_shutdown(self)
+        began_ns = monotonic_ns()
+        try:
+            return original_shutdown(self)
+        finally:
+            with track.session.guard("the stop of a loader's workers could not be timed"):
+                timeline = track.session.timeline()
+                if not timeline.fetching:  # else it is the end of a pass, timed by `next`
+                    timeline.workers_stopped(track, began_ns // 1000, monotonic_ns() // 1000)
+
     several.__init__ = __init__
     several._reset = _reset
     several._try_put_index = _try_put_index
-    dataloader._SingleProcessDataLoaderIter.__init__ = init_own
+    several._shutdown_workers = _shutdown_workers

@@ -1,4 +1,4 @@
-"""Makes a run directory where nobody made one for us; the same layout as the store's own."""
+"""Makes a run directory for a script that was not started by `profile` or `run`, with the layout of the store."""
 
 from __future__ import annotations
 

@@ -1,62 +1,106 @@
-"""Finds steps in a loop that does not call us: backward passes, optimiser steps, and what the network was told to be.
+"""Finds training in a loop that does not call us: backward passes, optimizer steps, train/eval switches.
 
-An iteration is one minibatch to the next of the same loader, never step to step: with gradient accumulation several
-minibatches share a step, with two optimisers one has two. A minibatch was trained on when a backward pass or a step
-ended while it was in hand; it was evaluated when gradients were off or the network was last told to evaluate.
+Also what is needed to judge a step whose beginning was not seen: how many autograd nodes were made so far, and when a
+network was last switched to training, an optimizer made, or gradients cleared.
 """
 
 from __future__ import annotations
 
+import collections
 import functools
+import os
+import sys
+from time import monotonic_ns
 from typing import Any
 
+from .process import current
+
 MARK = "_edgetrain_wrapped"
+MARKS: Any = collections.deque(maxlen=8)  # (instant in µs, autograd nodes made by then) of what often begins a step
 
 
 def install(torch: Any, session_of: Any) -> None:
-    """Watch torch's backward passes, optimiser steps and train/eval switches, once per process."""
-    _backward(torch, session_of)
-    _optimizers(torch, session_of)
-    _modes(torch, session_of)
+    """Wrap what torch offers, once per process; `session_of()` returns the session of this process or None."""
+    watch_backward(torch.autograd, session_of)
+    from torch.optim import optimizer
+
+    watch_optimizers(optimizer, session_of)
+    watch_modules(sys.modules["torch.nn.modules.module"])
+    if "torch.cuda.graphs" in sys.modules:
+        watch_graphs(sys.modules["torch.cuda.graphs"], session_of)
 
 
-def _backward(torch: Any, session_of: Any) -> None:
-    # Tensor.backward looks this name up when called; autograd.grad does not pass here.
-    original = torch.autograd.backward
+def _compiling() -> bool:
+    """Return whether torch is tracing a program: what is being compiled must not contain calls of ours."""
+    compiler = getattr(sys.modules.get("torch"), "compiler", None)
+    asked = getattr(compiler, "is_compiling", None)
+    return bool(asked is not None and asked())
+
+
+def watch_backward(autograd: Any, session_of: Any) -> None:
+    """Wrap `backward`, which Tensor.backward finds by name when called, and `grad`."""
+    if hasattr(autograd.backward, MARK):
+        return
+    original_backward, original_grad = autograd.backward, autograd.grad
+
+    def timed(original: Any, args: Any, kwargs: Any) -> Any:
+        session = None if _compiling() else session_of()
+        if session is None or not session.finds_steps or not session.backward_begins():
+            return original(*args, **kwargs)
+        try:
+            result = original(*args, **kwargs)
+        except BaseException:
+            session.backward_ended(failed=True)
+            raise
+        session.backward_ended()
+        return result
+
+    @functools.wraps(original_backward)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        return timed(original_backward, args, kwargs)
+
+    @functools.wraps(original_grad)
+    def grad(*args: Any, **kwargs: Any) -> Any:
+        # With create_graph the gradients are part of a loss whose own backward pass is still to come.
+        if kwargs.get("create_graph") or len(args) > 4:
+            return original_grad(*args, **kwargs)
+        return timed(original_grad, args, kwargs)
+
+    setattr(backward, MARK, True)
+    autograd.backward, autograd.grad = backward, grad
+
+
+def watch_graphs(graphs: Any, session_of: Any) -> None:
+    """See replays of captured CUDA graphs: a whole training step may be in one, and nothing else of it is seen."""
+    original = graphs.CUDAGraph.replay
     if hasattr(original, MARK):
         return
 
-    @functools.wraps(original)
-    def backward(*args: Any, **kwargs: Any) -> Any:
-        result = original(*args, **kwargs)
-        session = session_of()
-        if session is not None:
-            session.step_seen()
-        return result
+    def replay(self: Any) -> Any:
+        session = session_of() if sys.modules["torch"].is_grad_enabled() else None
+        if session is None or not session.finds_steps or not session.backward_begins():
+            return original(self)
+        try:
+            return original(self)
+        finally:
+            session.backward_ended()
 
-    setattr(backward, MARK, True)
-    torch.autograd.backward = backward
+    setattr(replay, MARK, True)
+    graphs.CUDAGraph.replay = replay
 
 
-def _optimizers(torch: Any, session_of: Any) -> None:
-    from torch.optim import optimizer
-
+def watch_optimizers(optimizer: Any, session_of: Any) -> None:
+    """See every step of every optimizer, by torch's own hook where it has one."""
     if hasattr(optimizer, MARK):
         return
     setattr(optimizer, MARK, True)
 
-    compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
-
     def stepped(which: Any, *unused: Any) -> None:
-        if compiling():
-            return  # a step being compiled must not have us in its graph
-        session = session_of()
-        if session is None:
+        if _compiling():
             return
-        if "parameters" not in session.facts:
-            with session.guard("parameters could not be counted"):
-                session.note(parameters=sum(p.numel() for group in which.param_groups for p in group["params"]))
-        session.step_seen()
+        session = session_of()
+        if session is not None and session.finds_steps:
+            session.stepped(which)
 
     if hasattr(optimizer, "register_optimizer_step_post_hook"):  # torch 2.0 and later
         optimizer.register_optimizer_step_post_hook(stepped)
@@ -69,19 +113,102 @@ def _optimizers(torch: Any, session_of: Any) -> None:
             return result
 
         optimizer.Optimizer._optimizer_step_code = step_code
+    _mark_calls(optimizer.Optimizer, "__init__")
+    _mark_calls(optimizer.Optimizer, "zero_grad")
 
 
-def _modes(torch: Any, session_of: Any) -> None:
-    original = torch.nn.Module.train
+def _mark_calls(kind: Any, name: str) -> None:
+    """Remember when a method was called."""
+    original = getattr(kind, name)
+
+    @functools.wraps(original)
+    def marked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _compiling():
+            mark_loop()
+        return original(self, *args, **kwargs)
+
+    setattr(kind, name, marked)
+
+
+def watch_modules(module: Any) -> None:
+    """See networks being switched to training and to evaluation."""
+    original = module.Module.train
     if hasattr(original, MARK):
         return
 
     @functools.wraps(original)
     def train(self: Any, mode: bool = True) -> Any:
-        session = session_of()
-        if session is not None:
-            session.training_mode = bool(mode)
+        if not _compiling():
+            session = current()
+            if session is not None:
+                session.training_mode = bool(mode)
+            elif mode:
+                mark_loop()
         return original(self, mode)
 
     setattr(train, MARK, True)
-    torch.nn.Module.train = train
+    module.Module.train = train
+
+
+def mark_loop() -> None:
+    """Something happened that often begins a step, or a loop."""
+    count = _counter()
+    MARKS.append((monotonic_ns() // 1000, None if count is None else count()))
+
+
+def loop_began_us(count: Any) -> int:
+    """Return when the step under way began, as far as that can be known: the last mark before its forward pass."""
+    now_us = monotonic_ns() // 1000
+    if count is None:
+        return now_us
+    nodes = count()
+    for at_us, made in reversed(MARKS):
+        if made is not None and made < nodes:
+            return int(at_us)
+    return now_us
+
+
+def _counter() -> Any:
+    return getattr(sys.modules.get("torch.autograd"), "_get_sequence_nr", None)
+
+
+def node_counter(torch: Any) -> Any:
+    """Return a function that counts the autograd nodes this thread has made so far; None where torch cannot tell."""
+    count = _counter()
+    if count is not None:
+        return count
+    try:
+        return nodes_by_making_one(torch)
+    except (AttributeError, RuntimeError):
+        return None
+
+
+def nodes_by_making_one(torch: Any) -> Any:
+    """Return the same for a torch that numbers its nodes but has no counter to read: make one, and take its number."""
+    one = torch.ones(1, requires_grad=True)
+    made = [0]
+
+    def count() -> int:
+        with torch.enable_grad():
+            number = (one * 1).grad_fn._sequence_nr()
+        made[0] += 1
+        return int(number) - made[0]
+
+    count()
+    return count
+
+
+def stretch() -> float:
+    """Return by how much a step is to be stretched: the time ratio of a simulated board's mode to its top mode."""
+    try:
+        return max(1.0, float(os.environ.get("EDGETRAIN_STRETCH") or 1.0))
+    except ValueError:
+        return 1.0
+
+
+def least_step_s() -> float:
+    """Return how long a step is to take at least, as on a simulated board; 0 where nothing asks for it."""
+    try:
+        return max(0.0, float(os.environ.get("EDGETRAIN_STEP_S") or 0.0))
+    except ValueError:
+        return 0.0

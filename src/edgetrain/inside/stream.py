@@ -32,35 +32,49 @@ COLUMN = struct.Struct("<Bqq")  # code, first value (delta only), smallest store
 PLANES = 0x0F  # code: how many byte planes
 ALL_NULL = 0x40  # code: no row has a value
 SOME_NULL = 0x20  # code: a bitmap of missing rows follows
-FLUSH_S = 1.0
-SYNC_S = 3.5  # at the next flush: every four seconds, whether flushed each second or every other
-MOST_ROWS = 8192  # in one frame
-# Whoever adds rows encodes so many at least, so often, if it offers to; so many at once, lest it stand still for long.
-WORTH_ENCODING, ENCODE_S, AT_ONCE = 64, 1.0, 1024
-LEFT_S = 1.5 * ENCODE_S  # one that did so less than this ago will do it again: rows since then can wait
+FLUSH_INTERVAL_S = 0.9
+SYNC_INTERVAL_S = 3.5  # at the next flush: every four seconds
+MAX_FRAME_ROWS = 8192
+# The thread that adds rows may encode them itself: at least 64 at a time, at this interval; sooner when 1024 wait.
+MIN_ENCODED_ROWS, ENCODE_INTERVAL_S, MAX_WAITING_ROWS = 64, 0.75, 1024
+# A thread that encoded less than this ago will do so again: rows added since then can wait for it. With both intervals
+# no row waits for two seconds.
+ENCODED_LATELY_S = 1.0
+LOCK_S = 1.0  # a flush waits at most this long for another one
 
+# One row per fetch of the training process; it covers the time until the next fetch of any loader on that thread. A row
+# without a batch is the end of a pass (or a fetch that failed, or the stop of a pass's workers). A row without a loader
+# has no fetch: it begins with the second backward pass since the last fetch, or with a step where nothing is fetched.
 MINIBATCHES = (
-    ("loader", "plain"),  # which loader of this process, in order of creation
+    ("loader", "plain"),  # which loader of this process, in order of creation; None: no fetch
     ("generation", "plain"),  # which pass over that loader
-    ("epoch", "plain"),  # which pass counted as an epoch of training; None: not known
-    ("batch", "delta"),  # the loader's index of this minibatch within the pass
-    ("phase", "plain"),  # 0 unknown, 1 training, 2 evaluation
-    ("asked_us", "delta"),  # the loop asked the loader
-    ("ready_us", "after:asked_us"),  # the batch was in the loop's hands
+    ("epoch", "plain"),  # as the loop named it; None: it did not
+    ("batch", "delta"),  # the loader's index of this minibatch within the pass; None: no batch was delivered
+    ("phase", "plain"),  # 1 trained in this interval, 2 gradients were off, 3 evaluation mode, 4 both 1 and 3, else 0
+    ("asked_us", "delta"),  # the loop asked the loader; without a fetch: the interval began
+    ("ready_us", "after:asked_us"),  # the batch was in the loop's hands, or the fetch ended without one
     ("copied_us", "after:ready_us"),  # it was on the accelerator
-    ("launched_us", "after:ready_us"),  # the host had issued the step
-    ("done_us", "after:ready_us"),  # the step had finished on the accelerator
-    ("copying_us", "after:ready_us"),  # the copy began; None: nobody said, so when the minibatch was ready
+    ("launched_us", "after:ready_us"),  # the host had issued the last backward pass or step of the interval
+    ("done_us", "after:ready_us"),  # that had finished on the accelerator
+    ("copying_us", "after:ready_us"),  # the copy began; None: not reported, so when the minibatch was ready
     ("sent_us", "after:asked_us"),  # this minibatch's index was sent to its worker
     ("worker", "plain"),  # which worker made it; None: the loop itself
     ("samples", "plain"),  # how many samples it holds
     ("queued_us", "plain"),  # run-queue wait of the loop's thread between asked and ready
-    ("cpu_us", "plain"),  # CPU time of the loop's thread between them; both at one look for eight milliseconds waited
+    ("cpu_us", "plain"),  # CPU time of the loop's thread between them; both read once per 8 ms of waiting
+    ("thread", "plain"),  # which thread of this process, in order of its first fetch or step
+    ("site", "plain"),  # from which place in the program the loader was asked; None: it was not
+    ("forwards", "plain"),  # autograd nodes made in the interval before its first backward pass; None: not countable
+    ("forwards_after", "plain"),  # those made after its last backward pass; None where there was none
+    ("backwards", "plain"),  # backward passes that ended in the interval
+    ("steps", "plain"),  # steps of the optimizer that was first to step in this process
+    ("other_steps", "plain"),  # steps of other optimizers
+    ("idle_us", "after:asked_us"),  # the accelerator had finished what was issued before this fetch, if in mid-step
 )
 
-# One look is taken for each eight milliseconds fetched, at least at one fetch in nine, and at each that reads from the
-# medium: the others have instants, their CPU time if they took a millisecond, and None for the rest.
-# Bytes are never lost: they are counted with the next fetch that is looked at.
+# Counters are read once per 8 ms of fetching, and at each fetch that reads from the medium: the others have instants,
+# their CPU time if they took a millisecond, and None for the rest. Bytes are never lost: they are counted with the next
+# fetch whose counters are read.
 WORKERS = (
     ("loader", "plain"),
     ("generation", "plain"),
@@ -73,7 +87,7 @@ WORKERS = (
     ("helpers_us", "plain"),  # CPU time of the process's other threads meanwhile
     ("system_us", "plain"),  # kernel share of the process's CPU time
     ("queued_us", "plain"),  # run-queue wait of the fetching thread
-    ("helpers_queued_us", "plain"),  # run-queue wait of the other threads, summed; None: they did too little to look
+    ("helpers_queued_us", "plain"),  # run-queue wait of the other threads, summed; None: they did too little
     ("stolen_us", "plain"),  # residual without one voluntary switch: cannot be blocking
     ("read_bytes", "plain"),  # bytes that came from the storage medium
     ("faults", "plain"),  # major faults
@@ -153,7 +167,7 @@ def encode_frame(columns: Sequence[Tuple[str, str]], rows: Sequence[Tuple[Any, .
             continue
         reference = None
         if encoding.startswith("after:"):
-            # A reference that is itself missing stands as 0, on both sides.
+            # A reference that is itself missing counts as 0, on both sides.
             reference = by_name[encoding[6:]]
         head, data = encode_integers(values, encoding, reference)
         heads.append(head)
@@ -172,7 +186,8 @@ class StreamWriter:
     """Appends rows to one stream file; flushes every second, fdatasyncs every four.
 
     `add` only appends to a list. Call `flush` yourself, or `start` a thread that does. A thread that encodes holds the
-    interpreter, and whoever adds rows waits for it; one that adds many does better to call `encode` now and then.
+    interpreter, and the one that adds rows waits for it; one that adds many does better to call `encode` now and then.
+    Several processes may append to one file, each frame in one write; the first one writes the header.
     """
 
     def __init__(
@@ -182,15 +197,16 @@ class StreamWriter:
         self.columns = tuple((str(name), str(encoding)) for name, encoding in columns)
         self.written_bytes = 0
         self.cpu_ns = 0  # of the thread that `start` started
-        self.failed: Optional[str] = None  # the first error met while writing; the stream goes quiet after it
+        self.failed: Optional[str] = None  # the first error met while writing; nothing is written after it
         self._rows: List[Tuple[Any, ...]] = []
         self._frames: List[bytes] = []  # encoded, not yet written
-        self._offered = float("-inf")  # when `encode` last did
+        self._encoded_at = float("-inf")  # when `encode` last did
+        self.encode_interval_s = ENCODE_INTERVAL_S
         self._lock = threading.Lock()
         self._thread: Optional[threading.Thread] = None
         self._stop = threading.Event()
         self._pid = os.getpid()
-        self._synced = self._flushed = time.monotonic()
+        self._synced = self._flushed = self._opened = time.monotonic()
         header = {
             "edgetrain": "stream",
             "version": 1,
@@ -199,7 +215,8 @@ class StreamWriter:
             "meta": meta or {},
         }
         self._fd: Optional[int] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._write((json.dumps(header) + "\n").encode())
+        if os.fstat(self._fd).st_size == 0:
+            self._write((json.dumps(header) + "\n").encode())
 
     def add(self, row: Tuple[Any, ...]) -> None:
         """Take one row, a tuple in the order of the columns."""
@@ -207,41 +224,53 @@ class StreamWriter:
 
     def due(self) -> bool:
         """Return whether rows wait that are older than the flush interval."""
-        return bool(self._rows) and time.monotonic() - self._flushed >= FLUSH_S
+        return bool(self._rows) and time.monotonic() - self._flushed >= FLUSH_INTERVAL_S
+
+    def flush_by_age(self) -> None:
+        """Flush if a tenth of this writer's life has passed since it last did: whenever it ends, little is lost."""
+        now = time.monotonic()
+        if self._rows and now - self._flushed >= min(FLUSH_INTERVAL_S, (now - self._opened) / 10):
+            self.flush()
 
     def encode(self) -> None:
-        """Make many rows ready to be written, as often as is good. Does not wait for a disk."""
+        """Encode the rows that wait, if there are enough of them. Does not wait for a disk."""
         now, waiting = time.monotonic(), len(self._rows)
-        if waiting < (WORTH_ENCODING if now - self._offered >= ENCODE_S else AT_ONCE) or not self._lock.acquire(False):
+        enough = MIN_ENCODED_ROWS if now - self._encoded_at >= self.encode_interval_s else MAX_WAITING_ROWS
+        if waiting < enough or not self._lock.acquire(False):
             return
         try:
             self._encode()
-            self._offered = now
+            self._encoded_at = now
         finally:
             self._lock.release()
 
     def _encode(self) -> None:
         rows, self._rows = self._rows, []
-        for start in range(0, len(rows), MOST_ROWS):
-            self._frames.append(encode_frame(self.columns, rows[start : start + MOST_ROWS]))
+        for start in range(0, len(rows), MAX_FRAME_ROWS):
+            self._frames.append(encode_frame(self.columns, rows[start : start + MAX_FRAME_ROWS]))
 
     def flush(self, sync: bool = False) -> None:
-        """Write what waits. Never raises: a full disk must not end somebody's training."""
+        """Write what waits. Never raises: a full disk must not end the training."""
         if os.getpid() != self._pid or self._fd is None:
             return  # a forked child must not write its parent's rows
-        with self._lock:
-            if sync or time.monotonic() - self._offered > LEFT_S:
+        # A signal handler may call this while the same thread is in here: then there is nothing to wait for.
+        if not self._lock.acquire(timeout=LOCK_S):
+            return
+        try:
+            if sync or time.monotonic() - self._encoded_at > ENCODED_LATELY_S:
                 self._encode()
             frames, self._frames = self._frames, []
             if frames:
                 self._write(b"".join(frames))
             self._flushed = time.monotonic()
-            if sync or self._flushed - self._synced >= SYNC_S:
+            if sync or self._flushed - self._synced >= SYNC_INTERVAL_S:
                 self._synced = self._flushed
                 try:
                     os.fdatasync(self._fd)
                 except OSError as error:
                     self.failed = self.failed or str(error)
+        finally:
+            self._lock.release()
 
     def _write(self, data: bytes) -> None:
         if self.failed or self._fd is None:
@@ -261,7 +290,7 @@ class StreamWriter:
         return self
 
     def _run(self) -> None:
-        while not self._stop.wait(FLUSH_S):
+        while not self._stop.wait(FLUSH_INTERVAL_S):
             self.flush()
             self.cpu_ns = time.thread_time_ns()
 
@@ -279,7 +308,8 @@ class StreamWriter:
 
 def append_event(path: str, kind: str, text: str, **facts: Any) -> None:
     """Append one event, a JSON line with its instant, to an events file. Never raises."""
-    line = dict(facts, at_us=now_us(), kind=kind, text=text)
+    line = dict({"at_us": now_us()}, **facts)
+    line.update(kind=kind, text=text)
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:

@@ -1,24 +1,26 @@
-"""Two lines for a loop you can edit: `for batch in edgetrain.watch(loader): ...`.
+"""For a loop that can be edited: `for batch in edgetrain.watch(loader): ...`.
 
-A torch loader is recorded with its workers, as under `edgetrain profile`; anything else that can be iterated is timed
-from the outside. Under `edgetrain profile` or `run` the record is theirs; on its own, a new run is made in the store.
+A torch loader is recorded with its workers, as under `edgetrain profile`; of anything else that can be iterated the
+waits are timed. Under `edgetrain profile` or `run` the record is theirs; on its own, a new run is made in the store.
 """
 
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
 import time
 from typing import Any, Iterator
 
-from . import place, stream
+from . import place, process, stream
 
 _owned = None  # the run directory this process made, and its manifest
 
 
 def watch(loader: Any, timing: str = "async") -> Iterator[Any]:
     """Iterate a loader, recorded. Each pass is one epoch; steps are found by hooks."""
+    began_ns = time.monotonic_ns()
     from . import session
 
     recording = session.begin(run_directory(), timing, steps=True)
@@ -26,7 +28,7 @@ def watch(loader: Any, timing: str = "async") -> Iterator[Any]:
         for batch in loader:
             yield batch
     else:
-        for batch in _timed(recording, loader):
+        for batch in _timed(recording, loader, began_ns):
             yield batch
 
 
@@ -42,13 +44,13 @@ def _iterates_as_torch(loader: Any, dataloader: Any) -> bool:
     )
 
 
-def _timed(recording: Any, batches: Any) -> Iterator[Any]:
+def _timed(recording: Any, batches: Any, began_ns: int) -> Iterator[Any]:
     """Time something that is not a torch loader: asked and ready, nothing about who made the batch."""
     from . import loaders
 
-    number = recording.number_of_other(batches)
-    track = loaders.OuterPass(recording, number)
     iterator = iter(batches)
+    track = loaders.Pass(recording, recording.number_of(batches), loaders.OuterSource())
+    recording.timeline().iterator_made(began_ns)
     while True:
         try:
             batch = track.next(iterator, next)
@@ -58,7 +60,7 @@ def _timed(recording: Any, batches: Any) -> Iterator[Any]:
 
 
 def run_directory() -> str:
-    """Return the run directory of whoever started us, or make one."""
+    """Return the run directory that `profile` or `run` named, or make one."""
     global _owned
     given = os.environ.get("EDGETRAIN_RUN")
     if given and os.path.isdir(given):
@@ -66,8 +68,10 @@ def run_directory() -> str:
     if _owned is None or _owned[2] != os.getpid():
         path, manifest = place.make_run(os.path.basename(sys.argv[0] or "watch"))
         _owned = (path, manifest, os.getpid())
-        atexit.register(_finish, path, manifest, os.getpid())
-        sys.stderr.write("edgetrain: recording into %s; look at it with: edgetrain show last\n" % path)
+        finish = functools.partial(_finish, path, manifest, os.getpid())
+        atexit.register(finish)
+        process.flush_before_exit(finish)
+        sys.stderr.write("edgetrain: recording into %s; show it with: edgetrain show last\n" % path)
     return _owned[0]
 
 

@@ -1,6 +1,6 @@
 """The stopwatch in a loader worker: when each fetch began and ended, what the kernel counted, when it was sent.
 
-torch looks `_worker_loop` up by name when it starts a worker, so a picklable callable put in its place runs under
+torch finds `_worker_loop` by name when it starts a worker, so a picklable callable put in its place runs under
 fork, spawn and forkserver alike. The queues are timed on the instance, never proxied, and the user's dataset is not
 touched: `get_worker_info().dataset` stays what it was. Arguments go by position, because torch 2.14 renames the
 second. Standard library only, Python 3.8; torch is there already when this runs.
@@ -16,11 +16,10 @@ from typing import Any
 from . import counters, stream
 
 INDEX_QUEUE, DATA_QUEUE, WORKER = 2, 3, 10  # positions in torch's argument list, 1.13 to 2.15
-SEND_WORTH_US = 1000  # a batch this long on its way out of the worker is worth a look at what held it
 
 
 class WorkerLoop:
-    """Stands in for torch's worker loop and runs it, timed."""
+    """Replaces torch's worker loop and runs it, timed."""
 
     def __init__(self, original: Any, run: str, loader: Any, generation: int, main_pid: int) -> None:
         self.original = original
@@ -74,12 +73,13 @@ class _Stopwatch:
         self._feeder_known = False
         self._feeder_cpu_ns = self._feeder_queued_ns = 0
         self._batches = self._sent = 0
-        self._costing = False  # this batch tells what we cost
+        self._sends = 0  # since the feeder's run-queue wait was read
+        self._costing = False  # this batch measures our cost
         self._cost_ns = self._feeder_cost_ns = 0  # CPU time of our own code, in the fetching thread and in the feeder
         self._run = loop.run
-        self._sends = 0  # since the feeder's run-queue wait was looked at
-        name = "workers-%d-%d-%d.ets" % (loop.loader, worker, os.getpid())
-        meta = {"pid": os.getpid(), "main_pid": loop.main_pid, "loader": loop.loader, "worker": worker}
+        # One file per worker number: a loader that is iterated anew for each step starts new workers each time.
+        name = "workers-%d-%d-%d.ets" % (loop.loader, worker, loop.main_pid)
+        meta = {"main_pid": loop.main_pid, "loader": loop.loader, "worker": worker}
         self._writer = stream.StreamWriter(os.path.join(loop.run, name), "workers", stream.WORKERS, meta)
         self._writer.start()
         self._counters.exclude(self._writer._thread)
@@ -94,14 +94,16 @@ class _Stopwatch:
         util.Finalize(self, self._close, exitpriority=-100)
 
     def _timed_get(self, *args: Any, **kwargs: Any) -> Any:
+        # A program that ends in mid-pass has its workers terminated, without a chance to write what they have.
+        self._writer.flush_by_age()
         message = self._get(*args, **kwargs)
         if type(message) is tuple:
             self._collated_ns = 0
             self._batches += 1
-            self._costing = self._batches % counters.COSTED == 2
+            self._costing = self._batches % counters.COST_EVERY == 2
             entered = time.thread_time_ns() if self._costing else 0
-            began, waking = self._counters.begin()
-            self._fetching = (message[0], began, waking)
+            waking = self._counters.begin()
+            self._fetching = (message[0], time.monotonic_ns() // 1000, waking)
             if entered:
                 self._cost_ns += time.thread_time_ns() - entered
         elif message is not None:
@@ -114,8 +116,11 @@ class _Stopwatch:
             batch, began, waking = self._fetching
             self._fetching = None
             if type(message[1]).__name__ != "_IterableDatasetStopIteration":
-                counted = self._counters.end(began)
-                self._sending.append((batch, began, waking, counted, self._collated_ns // 1000, self._generation))
+                fetched = time.monotonic_ns() // 1000
+                counted = self._counters.end(fetched - began)
+                self._sending.append(
+                    (batch, began, fetched, waking, counted, self._collated_ns // 1000, self._generation)
+                )
                 if not self._sees_sending:
                     self._finish(None, None, None, None)
             else:
@@ -138,26 +143,23 @@ class _Stopwatch:
             return self._send(data)
         finally:
             cpu = time.thread_time_ns()
-            queued_us = self._feeder_queued_us(pickled)
+            queued_us = self._feeder_queued_us()
             shipped = time.monotonic_ns() // 1000
             self._finish(pickled, shipped, (cpu - self._feeder_cpu_ns) // 1000, queued_us)
             self._feeder_cpu_ns = cpu
             self._sent += 1
-            if self._sent % counters.COSTED == 2:
+            if self._sent % counters.COST_EVERY == 2:
                 self._feeder_cost_ns += time.thread_time_ns() - cpu
 
-    def _feeder_queued_us(self, pickled: int) -> int | None:
-        """Return the feeder's run-queue wait a batch since the last look; None where this one is not worth a look.
+    def _feeder_queued_us(self) -> int | None:
+        """Return the feeder's run-queue wait per batch since the last reading; None where the fetch was not read.
 
-        Reading it lets go of the interpreter's lock: with the fetching thread at work that cost 26 µs of CPU a batch,
-        which short fetches feel.
+
+        Reading it releases the interpreter's lock: with the fetching thread at work that takes 26 µs of CPU time.
         """
         self._sends += 1
         row = self._sending[0] if self._sending else None
-        if row is None:
-            return None
-        fetched, cpu, helpers = row[3][:3]
-        if cpu is None or (helpers is None and pickled - fetched < SEND_WORTH_US):
+        if row is None or row[4][1] is None:
             return None
         if self._feeder_fd is None:
             self._feeder_fd = counters.open_schedstat()
@@ -172,17 +174,12 @@ class _Stopwatch:
         row = self._sending.popleft() if self._sending else None
         if row is None:
             return
-        batch, began, waking, counted, collate, generation = row
-        fetched, cpu, helpers_cpu, system, queued, helpers_queued, stolen, read_bytes, faults, switches, helpers = (
-            counted
-        )
+        batch, began, fetched, waking, counted, collate, generation = row
         self._writer.add(
-            (
-                self._loader, generation, batch, self._worker, began, fetched, shipped, cpu, helpers_cpu, system,
-                queued, helpers_queued, stolen, read_bytes, faults, switches, collate, feeder_cpu, feeder_queued,
-                pickled, waking, helpers,
-            )
-        )  # fmt: skip
+            (self._loader, generation, batch, self._worker, began, fetched, shipped)
+            + counted[:9]
+            + (collate, feeder_cpu, feeder_queued, pickled, waking, counted[9])
+        )
 
     def _time_collate(self) -> None:
         from torch.utils.data import _DatasetKind
@@ -200,7 +197,7 @@ class _Stopwatch:
         self._collated_ns += took_ns
 
     def _close(self) -> None:
-        while self._sending:  # put, but the feeder was told not to wait
+        while self._sending:  # put, but not sent any more
             self._finish(None, None, None, None)
         self._writer.close()
         if self._batches >= 2:
@@ -210,7 +207,7 @@ class _Stopwatch:
             stream.append_event(
                 os.path.join(self._run, "events-inside.jsonl"),
                 "cost",
-                "watching a loader worker took %.0f us of CPU a batch" % each_us,
+                "recording a loader worker took %.0f us of CPU per batch" % each_us,
                 pid=os.getpid(),
                 batches=self._batches,
                 per_batch_us=each_us,
@@ -219,8 +216,8 @@ class _Stopwatch:
 
 
 def _costed(batches: int) -> int:
-    """Return how many of these batches told what we cost: the second, and each sixteenth after it."""
-    return (batches + counters.COSTED - 2) // counters.COSTED
+    """Return how many of these batches measured our cost: the second, and each sixteenth after it."""
+    return (batches + counters.COST_EVERY - 2) // counters.COST_EVERY
 
 
 def time_collate(fetcher: Any, took: Any) -> None:
@@ -238,9 +235,9 @@ def time_collate(fetcher: Any, took: Any) -> None:
 
 
 def join_cgroups(run: str, worker: int | str = "own") -> None:
-    """Put this process into the cgroups that whoever reads the dataset was told to run in, if any.
+    """Put this process into the cgroups in which the dataset is to be read, if any.
 
-    A list of `cgroup.procs` files, `{worker}` standing for the worker's number, or for `own` where the training
+    A list of `cgroup.procs` files; `{worker}` in it is replaced by the worker's number, or by `own` where the training
     process fetches itself.
     """
     for path in os.environ.get("EDGETRAIN_WORKER_CGROUP", "").split(os.pathsep):

@@ -8,10 +8,12 @@ from __future__ import annotations
 import time
 from datetime import datetime, timezone
 
+from edgetrain.record import ClockAnchor
+
 TRIES = 5
 
 
-def anchor() -> dict[str, float]:
+def anchor() -> ClockAnchor:
     """Return one instant on both clocks, from the tightest of a few readings."""
     best: tuple[int, int, float] | None = None
     for _ in range(TRIES):
@@ -21,7 +23,7 @@ def anchor() -> dict[str, float]:
         if best is None or after_ns - before_ns < best[0]:
             best = after_ns - before_ns, (before_ns + after_ns) // 2, wall_s
     assert best is not None
-    return {"monotonic_us": best[1] // 1000, "wall_s": best[2], "within_us": best[0] / 1000}
+    return ClockAnchor(best[1] // 1000, best[2], best[0] / 1000)
 
 
 def spell_wall(wall_s: float) -> str:

@@ -1,6 +1,6 @@
 """The idle table: what a board draws with nothing to do, with clocks held or free, with and without our logging.
 
-Read off the board's own sensor, so its scope is the module's (or the board's) input; published figures and
+Read from the board's own sensor, so its scope is the module's (or the board's) input; published figures and
 Wake-on-LAN are at the socket. The two are never added, subtracted or put into one column.
 """
 
@@ -9,33 +9,16 @@ from __future__ import annotations
 import contextlib
 import math
 import statistics
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from edgetrain.device import Device
-from edgetrain.device.control import Setting
+from edgetrain.device import Device, ModeRequest
 from edgetrain.errors import ControlRefused, DeviceError, NeedsRoot, UsageError
-from edgetrain.schema import Origin
+from edgetrain.schema import IdleRow, Origin
 from edgetrain.units import NS_PER_S
 
 SPARSE_S = 5.0  # between readings while logging is off: reading is itself what logging costs
 REST_S = 5.0  # after a change, before readings count
 FEWEST = 3
-
-
-@dataclass(frozen=True, slots=True)
-class IdleRow:
-    """One state of idleness. `power_w` is None where it was not measured, with the reason."""
-
-    logging: bool
-    dvfs: bool | None  # None: as found
-    power_w: float | None
-    pm_w: float | None  # 95 %
-    readings: int
-    scope: str | None
-    origin: Origin
-    reason: str | None = None
 
 
 def measure_baseload(
@@ -44,10 +27,10 @@ def measure_baseload(
     change: bool = True,
     tell: Callable[[str, int, int | None], None] = lambda stage, done, total: None,
 ) -> list[IdleRow]:
-    """Measure the idle states one after the other; the board is as before afterwards.
+    """Measure the idle states one after another; the board is as before afterwards.
 
-    Without leave to change the board (no root, or `change` false) the state it is in is measured, and the others
-    carry the reason.
+    Where the board cannot or must not be changed (no root, `change` false) the state it is in is measured, and the
+    others carry the reason.
     """
     source = device.total_power()
     if source is None:
@@ -62,7 +45,7 @@ def measure_baseload(
         with contextlib.ExitStack() as stack:
             if control is not None and reason is None:
                 try:
-                    stack.enter_context(control.hold(Setting(dvfs=dvfs)))
+                    stack.enter_context(control.hold(ModeRequest(dvfs=dvfs)))
                 except (NeedsRoot, ControlRefused) as refusal:
                     reason = str(refusal)
             if reason is not None:
@@ -91,9 +74,7 @@ def _measure(device: Device, seconds: float, logging: bool, dvfs: bool | None, o
 
 
 def _read(device: Device, seconds: float, logging: bool) -> Iterator[float]:
-    tree = getattr(device, "tree", None)
-    now_ns: Callable[[], int] = tree.now_ns if tree else time.monotonic_ns
-    sleep: Callable[[float], None] = tree.sleep if tree else time.sleep
+    now_ns, sleep = device.clock.now_ns, device.clock.sleep
     source = device.total_power()
     assert source is not None
     probes = device.probes()

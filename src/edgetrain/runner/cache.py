@@ -15,65 +15,57 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgetrain.record import CacheCheck, CacheState
 from edgetrain.sampling import share
+from edgetrain.schema import Doubt
 
 COLD_SHARE = 0.02  # still cached; a few pages that somebody reads meanwhile do not make a run warm
 WARM_SHARE = 0.98
 CHUNK_BYTES = 1 << 20
-TELL_EVERY = 200  # files
+PROGRESS_EVERY = 200  # files
 DROP = Path("/proc/sys/vm/drop_caches")
 JOIN = "EDGETRAIN_WORKER_CGROUP"
 
-Tell = Callable[[int, int], None]
+FileProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class CacheCheck:
-    """What was done, and what share of the dataset was cached after it."""
+class CacheOutcome:
+    """The state of the page cache as the manifest keeps it, and a doubt where it is not as asked."""
 
-    asked: str
-    method: str
-    share_before: float | None  # before the run, that is: after cooling or warming
-    share_pm: float | None
-    counted_by: str
-    doubt: tuple[str, str] | None = None
-
-    def document(self) -> dict[str, object]:
-        """Return it as the manifest keeps it."""
-        check = {
-            "share_before": self.share_before,
-            "share_pm": self.share_pm,
-            "method": self.method,
-            "counted_by": self.counted_by,
-        }
-        return {"asked": self.asked, "cold_check" if self.asked == "cold" else "check": check}
+    state: CacheState
+    doubt: Doubt | None = None
 
 
-def settle(asked: str, files: Sequence[str], tell: Tell, join: str | None = None, drop: Path = DROP) -> CacheCheck:
-    """Bring the files into the state asked for and look. `join` names control groups whoever warms must enter."""
+def bring_cache_to(
+    asked: str, files: Sequence[str], progress: FileProgress, join: str | None = None, drop: Path = DROP
+) -> CacheOutcome:
+    """Bring the files into the state asked for, and check. `join` names control groups for the warming process."""
     if asked == "cold":
-        method = make_cold(files, tell, drop)
+        method = make_cold(files, progress, drop)
         if not _is_cold(files) and _drop(drop, "3"):
             method = "posix_fadvise and drop_caches 3"
     elif asked == "warm":
-        method = make_warm(files, tell, join)
+        method = make_warm(files, progress, join)
     else:
         method = "left as it was"
     found = share(list(files)) if files else None
-    seen = None if found is None else found.share
-    doubt: tuple[str, str] | None = None
-    if asked != "keep" and seen is None:
-        reason = "no files are known, say where they lie with --dataset" if found is None else found.reason
-        doubt = "cache_not_checked", f"whether the dataset is {asked} cannot be seen: {reason}"
-    elif asked == "cold" and seen is not None and seen > COLD_SHARE:
-        doubt = "cache_not_cold", f"{seen:.0%} of the dataset was still cached after cooling by {method}"
-    elif asked == "warm" and seen is not None and seen < WARM_SHARE:
-        doubt = "cache_not_warm", f"only {seen:.0%} of the dataset stayed cached after reading all of it"
-    counted_by = "none" if found is None else found.method
-    return CacheCheck(asked, method, seen, None if found is None else found.pm, counted_by, doubt)
+    cached = None if found is None else found.share
+    doubt: Doubt | None = None
+    if asked != "keep" and cached is None:
+        reason = "its files are not known; name their folder with --dataset" if found is None else found.reason
+        doubt = Doubt("cache_not_checked", f"whether the dataset is {asked} cannot be checked: {reason}")
+    elif asked == "cold" and cached is not None and cached > COLD_SHARE:
+        doubt = Doubt("cache_not_cold", f"{cached:.0%} of the dataset was still cached after cooling by {method}")
+    elif asked == "warm" and cached is not None and cached < WARM_SHARE:
+        doubt = Doubt("cache_not_warm", f"only {cached:.0%} of the dataset stayed cached after reading all of it")
+    pm, counted_by = (None, "none") if found is None else (found.pm, found.method)
+    check = CacheCheck(cached, pm, method, counted_by)
+    state = CacheState(asked, cold_check=check) if asked == "cold" else CacheState(asked, check)
+    return CacheOutcome(state, doubt)
 
 
-def make_cold(files: Sequence[str], tell: Tell, drop: Path = DROP) -> str:
+def make_cold(files: Sequence[str], progress: FileProgress, drop: Path = DROP) -> str:
     """Give up the files' pages; return how."""
     # Dirty pages cannot be dropped, and a dataset that was just generated has them.
     os.sync()
@@ -88,8 +80,8 @@ def make_cold(files: Sequence[str], tell: Tell, drop: Path = DROP) -> str:
             pass
         finally:
             os.close(fd)
-        if number % TELL_EVERY == 0:
-            tell(number, len(files))
+        if number % PROGRESS_EVERY == 0:
+            progress(number, len(files))
     return "posix_fadvise and drop_caches 2" if _drop(drop, "2") else "posix_fadvise"
 
 
@@ -106,7 +98,7 @@ def _is_cold(files: Sequence[str]) -> bool:
     return seen is not None and seen <= COLD_SHARE
 
 
-def make_warm(files: Sequence[str], tell: Tell, join: str | None = None) -> str:
+def make_warm(files: Sequence[str], progress: FileProgress, join: str | None = None) -> str:
     """Read every file; return how. Under a RAM limit the reader must be charged for the pages like a loader worker."""
     if join:
         command = [sys.executable, "-c", f"import {__name__} as reader; reader.enter_and_read()"]
@@ -114,8 +106,8 @@ def make_warm(files: Sequence[str], tell: Tell, join: str | None = None) -> str:
         return "read by a process in the loaders' control group" if reader.returncode == 0 else "not read"
     for number, file in enumerate(files):
         _read(file)
-        if number % TELL_EVERY == 0:
-            tell(number, len(files))
+        if number % PROGRESS_EVERY == 0:
+            progress(number, len(files))
     return "read"
 
 

@@ -7,15 +7,16 @@ from it, the same for every run of a network, so that they can be compared.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from edgetrain.runner.executor import Progress, execute
+from edgetrain.record import FolderStore
+from edgetrain.runner.executor import execute
+from edgetrain.runner.recording import Progress
 from edgetrain.schema import Experiment, Loading, Workload
-from edgetrain.store import Store
 
-WORKERS = (0, 1, 2)
-CACHES = ("cold", "warm")
+WORKERS: tuple[int, ...] = (0, 1, 2)
+CACHES: tuple[str, ...] = ("cold", "warm")
 START_S = 4.0  # of a run before its first minibatch: torch's import, sampler, cache; measured on 2 cores
 
 
@@ -31,40 +32,45 @@ class Subject:
     share: float  # of the time budget
 
 
-SUBJECTS = (
+SUBJECTS: tuple[Subject, ...] = (
     Subject("lenet5", 16_000 / 60_000, 100, 100, 1000, 0.3),
     Subject("mobilenet_v3", 320 / 23_080, 3, 4, 20, 0.7),
 )
 
 
-def plan(subject: Subject, minibatches: int, campaign: str) -> Iterator[Experiment]:
+def plan_characterisation(
+    subject: Subject,
+    minibatches: int,
+    campaign: str,
+    workers_tried: Sequence[int] = WORKERS,
+    caches_tried: Sequence[str] = CACHES,
+) -> Iterator[Experiment]:
     """Return the experiments of one network, in the order they are run."""
-    settings = [(workers, cache) for workers in WORKERS for cache in CACHES]
+    settings = [(workers, cache) for workers in workers_tried for cache in caches_tried]
     for position, (workers, cache) in enumerate(settings):
         yield Experiment(
             Workload(subject.network, dataset_scale=subject.samples_scale),
             Loading(workers=workers, cache=cache),
             epochs=1,
-            max_minibatches=minibatches,
+            minibatches=minibatches,
             campaign=campaign,
             factors={"network": subject.network, "workers": workers, "cache": cache},
             position=position,
         )
 
 
-def affordable(subject: Subject, step_s: float, budget_s: float) -> int:
+def affordable(subject: Subject, step_s: float, budget_s: float, runs: int = len(WORKERS) * len(CACHES)) -> int:
     """Return how many minibatches each run of a network may have."""
-    runs = len(WORKERS) * len(CACHES)
     left_s = budget_s * subject.share - (runs + 1) * START_S
     return max(subject.least, min(subject.most, int(left_s / runs / max(step_s, 1e-6))))
 
 
-def pace_s(subject: Subject, store: Store, progress: Progress) -> float:
+def pace_s(subject: Subject, store: FolderStore, progress: Progress) -> float:
     """Return the seconds a minibatch takes here, data in hand or not, from a short run."""
-    experiment = next(plan(subject, subject.try_minibatches, "quickstart-pace"))
+    experiment = next(plan_characterisation(subject, subject.try_minibatches, "quickstart-pace"))
     experiment = replace(experiment, loading=Loading(workers=0), epochs=1, factors={})
-    run = store.open(execute(experiment, "auto", store, progress), light=True)
-    asked, done = run.minibatches["asked_us"], run.minibatches["done_us"]
+    minibatches = store.open(execute(experiment, "auto", store, progress).run, light=True).minibatches()
+    asked, done = minibatches["asked_us"], minibatches["done_us"]
     # The first minibatch also loads kernels and code.
     first = 1 if len(asked) > 1 else 0
     return float(done.max() - asked[first]) / 1e6 / (len(asked) - first)

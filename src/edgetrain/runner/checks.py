@@ -1,52 +1,43 @@
-"""Refuses an experiment that cannot be meant, before anything is started."""
+"""Refuses an experiment that makes no sense, before anything is started."""
 
 from __future__ import annotations
 
-import math
+import shutil
 
 from edgetrain.errors import UsageError
-from edgetrain.schema import Experiment
-from edgetrain.workload.catalog import entry, is_own
-
-TIMINGS, COMPUTES, CACHES = ("async", "sync"), ("auto", "cuda", "cpu", "paced"), ("cold", "warm", "keep")
-OPTIMIZERS = ("sgd", "adam", "adamw")
+from edgetrain.runner.workloads import find_workload
+from edgetrain.schema import SECTIONS, Experiment, settings_of
+from edgetrain.workload import is_own
 
 
 def check(experiment: Experiment, simulated: bool = False) -> None:
-    """Raise UsageError with the values and what would be right; a simulated board knows its own networks."""
-    loading = experiment.loading
-    for what, value, known in (
-        ("timing", experiment.timing, TIMINGS),
-        ("compute", experiment.compute, COMPUTES),
-        ("cache", loading.cache, CACHES),
-        ("optimizer", experiment.workload.optimizer, OPTIMIZERS),
-        ("start method", loading.start_method, (None, "fork", "spawn", "forkserver")),
-    ):
-        if value not in known:
-            raise UsageError(
-                f"{what} cannot be {value!r}; it is one of {', '.join(str(name) for name in known if name)}"
-            )
-    for what, number, least in (
-        ("--workers", loading.workers, 0),
-        ("--prefetch", loading.prefetch, 1),
-        ("--epochs", experiment.epochs, 1),
-        ("--batch-size", experiment.workload.batch_size, 0),
-        ("--minibatches", experiment.max_minibatches, 1),
-        ("--baseload-s", experiment.baseload_s, 0),
-        ("--classes", experiment.workload.classes, 1),
-        ("--lr", experiment.workload.learning_rate, 0),
-        ("--momentum", experiment.workload.momentum, 0),
-        ("--seed", experiment.seed, 0),
-    ):
-        if number is not None and not (number >= least and math.isfinite(number)):
-            raise UsageError(f"{what} must be at least {least}, not {number}")
-    paced_ms = experiment.compute_ms or 0
-    if experiment.compute == "paced" and experiment.preset is None and not 0 < paced_ms < math.inf:
-        raise UsageError("paced compute needs the time of a step in milliseconds: --compute paced --compute-ms 30")
+    """Raise UsageError with the values and what would be right; a simulated board has its own list of networks."""
+    parts = dict(zip(SECTIONS, (experiment.workload, experiment.loading, experiment.limits, experiment), strict=True))
+    for kind, part in parts.items():
+        for declared in settings_of(kind):
+            try:
+                declared.read(getattr(part, declared.name))
+            except UsageError as error:
+                raise UsageError(f"{declared.option} {error}") from None
+    if experiment.compute == "paced" and experiment.preset is None and experiment.compute_ms is None:
+        raise UsageError("paced compute needs the duration of a step in milliseconds: --compute paced --compute-ms 30")
+    if experiment.python is not None:
+        _check_python(experiment.python, simulated, experiment.workload.command is not None)
     network = experiment.workload.network
-    if simulated:
+    if simulated or experiment.workload.command is not None:
         return
     if not is_own(network):
-        entry(network)
+        find_workload(network)
     elif not all(part.isidentifier() for part in network.replace(":", ".").split(".")):
         raise UsageError(f"{network!r} names no function; write module:function, for example train:make_workload")
+
+
+def _check_python(python: str, simulated: bool, is_command: bool) -> None:
+    if simulated:
+        raise UsageError(f"--python {python!r} has no effect on a simulated board, which trains nothing; leave it out")
+    if is_command:
+        raise UsageError(f"--python {python!r} has no effect on a command; name the Python in the command itself")
+    if shutil.which(python) is None:
+        raise UsageError(
+            f"--python {python!r} cannot be run; give a Python that has torch, for example /usr/bin/python3"
+        )

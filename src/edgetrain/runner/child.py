@@ -1,4 +1,4 @@
-"""The training child as the runner sees it: started idle, told what to do, listened to, ended in every case."""
+"""The training program and the sampler as the runner sees them: started, followed, ended in every case."""
 
 from __future__ import annotations
 
@@ -12,20 +12,39 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Literal
+
+import edgetrain.workload
+from edgetrain.documents import DocumentError, from_document
+from edgetrain.runner.user import SudoUser
+from edgetrain.workload import MESSAGES, TrainingMessage
 
 GRACE_S = 15.0  # to close its record after an interrupt
 LOG = "training.log"
+PROGRAM = Path(edgetrain.workload.__file__).parent / "__main__.py"
 
 
 class TrainingChild:
-    """`python -m edgetrain.workload` in a session of its own, so that Ctrl-C reaches it through us alone."""
+    """The training program in a session of its own, so that Ctrl-C reaches it through us alone.
 
-    def __init__(self, run: Path, prefix: Sequence[str], environment: Mapping[str, str]) -> None:
+    It starts idle, prepares and trains on command, and reports with the messages of `edgetrain.workload`. `python` runs
+    it by path and need not have edgetrain; None is the Python of this process. `user`: train as this user, not as root.
+    """
+
+    def __init__(
+        self,
+        job: Path,
+        prefix: Sequence[str],
+        environment: Mapping[str, str],
+        python: str | None = None,
+        user: SudoUser | None = None,
+    ) -> None:
+        run = job.parent
         their_read, self._write = os.pipe()
         self._read, their_write = os.pipe()
-        command = [*prefix, sys.executable, "-m", "edgetrain.workload", "--run", str(run)]
-        command += ["--talk", f"{their_read},{their_write}"]
+        as_user = user.command_prefix(sys.executable) if user else []
+        command = [*prefix, *as_user, python or sys.executable, str(PROGRAM), "--job", str(job)]
+        command += ["--pipe", f"{their_read},{their_write}"]
         self._buffer = b""
         with (run / LOG).open("wb") as log:
             self.process = subprocess.Popen(
@@ -46,13 +65,13 @@ class TrainingChild:
         """Return its process id."""
         return self.process.pid
 
-    def order(self, what: str) -> None:
-        """Tell it to `prepare` or to `train`."""
+    def order(self, command: Literal["prepare", "train"]) -> None:
+        """Send a command."""
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._write, (json.dumps({"do": what}) + "\n").encode())
+            os.write(self._write, (json.dumps({"do": command}) + "\n").encode())
 
-    def messages(self, timeout_s: float) -> list[dict[str, Any]] | None:
-        """Return what it said within the time, or None once it has ended and said everything."""
+    def messages(self, timeout_s: float) -> list[TrainingMessage] | None:
+        """Return the messages that arrived within the time, or None once it has ended and all were read."""
         # poll, not select: select fails in a process that holds more than a thousand descriptors.
         waiting = select.poll()
         waiting.register(self._read, select.POLLIN)
@@ -64,11 +83,7 @@ class TrainingChild:
             self.process.wait()
             return None
         *lines, self._buffer = (self._buffer + data).split(b"\n")
-        found = []
-        for line in lines:
-            with contextlib.suppress(ValueError):
-                found.append(json.loads(line))
-        return found
+        return [message for message in map(read_message, lines) if message is not None]
 
     def interrupt(self) -> None:
         """Ask it to close its record; end it and all it started if it does not."""
@@ -102,6 +117,15 @@ class TrainingChild:
         return " / ".join(line.strip() for line in text.splitlines()[-lines:] if line.strip())
 
 
+def read_message(line: bytes) -> TrainingMessage | None:
+    """Read one line of the training program; None where it is not one of its messages."""
+    try:
+        document = json.loads(line)
+        return from_document(MESSAGES[document["message"]], document)
+    except (ValueError, KeyError, TypeError, DocumentError):
+        return None
+
+
 class SamplerProcess:
     """`python -m edgetrain.sampling` beside the training; its absence is a doubt, never an end."""
 
@@ -127,10 +151,13 @@ class SamplerProcess:
             time.sleep(0.02)
         return False
 
-    def look(self) -> None:
-        """Have it read the dear probes now: the dataset's share in the page cache at an epoch's edge."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGUSR1)
+    def died(self) -> str | None:
+        """Return what happened if it ended before the training did; None while it runs or ended with the training."""
+        status = self.process.poll()
+        if status is None or status == 0:
+            return None
+        how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        return f"the sampler {how} before the training ended: telemetry is missing from then on"
 
     def stop(self) -> None:
         """Let it write its last samples and end."""

@@ -1,4 +1,4 @@
-"""What the manifest says about a run before and after it: workload, machine, storage, doubts that are known here."""
+"""What the manifest says about a run before and after it: workload, machine, storage, doubts known here."""
 
 from __future__ import annotations
 
@@ -7,120 +7,175 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
-from edgetrain import __version__
-from edgetrain.device import Device
-from edgetrain.device.storage import medium_of, same_medium
+from edgetrain.device import Device, medium_of, same_medium
+from edgetrain.record import (
+    CacheState,
+    Clock,
+    ClockAnchor,
+    ComputeFacts,
+    DeviceFacts,
+    LoadingFacts,
+    Manifest,
+    ProcessFacts,
+    RunnerFacts,
+    WorkloadFacts,
+)
 from edgetrain.runner.anchors import anchor, spell_wall
-from edgetrain.schema import SCHEMA, Experiment, Origin
-from edgetrain.workload.datasets.layout import file_sizes, size_quantiles
+from edgetrain.schema import Doubt, Experiment, Origin
+from edgetrain.version import __version__
+from edgetrain.workload import file_sizes, size_quantiles
 
-MOST_NAMED = 5  # bad files in a doubt's sentence
+MAX_NAMED = 5  # damaged files named in one doubt
+NO_POWER = "this device has no power sensor that can be read; see edgetrain doctor"
 
 
-def first_manifest(experiment: Experiment, device: Device, command: Sequence[str]) -> dict[str, Any]:
+def first_manifest(experiment: Experiment, device: Device, command: Sequence[str]) -> Manifest:
     """Return the manifest of a run that begins now."""
     began = anchor()
     workload, loading = experiment.workload, experiment.loading
     power = device.total_power()
-    return {
-        "schema": SCHEMA,
-        "state": "running",
-        "origin": _origin(experiment),
-        "started_wall": spell_wall(began["wall_s"]),
-        "clock": {"start": began, "end": None},
-        "command": list(command),
-        "version": __version__,
-        "runner": {"pid": os.getpid(), "boot": _first_line("/proc/sys/kernel/random/boot_id")},
-        "workload": {
-            "network": workload.network,
-            "dataset": workload.dataset,
-            "dataset_scale": workload.dataset_scale,
-            "batch_size": workload.batch_size or None,
-            "optimizer": workload.optimizer,
-            "learning_rate": workload.learning_rate,
-            "momentum": workload.momentum if workload.optimizer == "sgd" else None,
-            "classes": workload.classes,
-            "max_minibatches": experiment.max_minibatches,
-        },
-        "loading": {**asdict(loading), "prefetch": loading.prefetch if loading.workers else None},
-        "timing": experiment.timing,
-        "compute": {"kind": experiment.compute, "name": None, "ms": experiment.compute_ms},
-        "device": describe_device(device),
-        "power": None if power is None else power.document(),
-        "power_reason": None if power else "this device has no power sensor that can be read; see edgetrain doctor",
-        "baseload": None,
-        "cache": {"asked": loading.cache},
-        "limits": None,
-        "power_mode": None,
-        "seed": experiment.seed,
-        "epochs": experiment.epochs,
-        "experiment": experiment.document(),
-        "campaign": experiment.campaign,
-        "factors": dict(experiment.factors),
-        "repeat": experiment.repeat,
-        "position": experiment.position,
-        "doubts": [],
-        "losses": [],
-    }
+    profiled = workload.command is not None
+    return Manifest(
+        state="running",
+        origin=origin_of(experiment, device),
+        started_wall=spell_wall(began.wall_s),
+        clock=Clock(began),
+        command=tuple(command),
+        profiled=profiled,
+        version=__version__,
+        runner=RunnerFacts(os.getpid(), _first_line("/proc/sys/kernel/random/boot_id")),
+        workload=WorkloadFacts(network=workload.network, dataset=workload.dataset)
+        if profiled
+        else WorkloadFacts(
+            network=workload.network,
+            dataset=workload.dataset,
+            dataset_scale=workload.dataset_scale,
+            batch_size=workload.batch_size,
+            optimizer=workload.optimizer,
+            learning_rate=workload.learning_rate,
+            momentum=workload.momentum if workload.optimizer == "sgd" else None,
+            classes=workload.classes,
+            max_minibatches=experiment.minibatches,
+        ),
+        loading=None
+        if profiled
+        else LoadingFacts(
+            loading.workers,
+            loading.prefetch if loading.workers else None,
+            loading.pin_memory,
+            loading.persistent,
+            loading.start_method,
+            loading.cache,
+        ),
+        timing=experiment.timing,
+        compute=None if profiled else ComputeFacts(experiment.compute, None, experiment.compute_ms),
+        device=device_facts(device),
+        power=power,
+        power_reason=None if power else NO_POWER,
+        cache=CacheState(loading.cache),
+        seed=None if profiled else experiment.seed,
+        epochs=None if profiled else experiment.epochs,
+        experiment=experiment,
+        campaign=experiment.campaign,
+        factors=dict(experiment.factors),
+        repeat=experiment.repeat,
+        position=experiment.position,
+    )
 
 
-def _origin(experiment: Experiment) -> str:
-    emulated = experiment.compute == "paced" or experiment.limits or experiment.preset
-    return str(Origin.EMULATED if emulated else Origin.MEASURED)
+def origin_of(experiment: Experiment, device: Device) -> Origin:
+    """Return what the values of a run will be: measured, or weaker where something stands in for hardware."""
+    if device.spec.kind == "simulated":
+        return Origin.SIMULATED
+    emulated = experiment.compute == "paced" or bool(experiment.limits) or experiment.preset is not None
+    return Origin.EMULATED if emulated else Origin.MEASURED
 
 
-def describe_device(device: Device) -> dict[str, Any]:
+def device_facts(device: Device) -> DeviceFacts:
     """Return the device as the manifest keeps it."""
     spec = asdict(device.spec)
     spec["extra"] = dict(spec.get("extra") or ())
-    return {
+    spec["kernel"] = spec.get("kernel") or platform.release()
+    if device.spec.kind == "simulated":
+        return DeviceFacts(**spec, governor="schedutil")
+    return DeviceFacts(
         **spec,
-        "kernel": spec.get("kernel") or platform.release(),
-        "governor": _first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        "fan": _fan(),
-        "python": platform.python_version(),
-        "torch": None,
-        "cuda": None,
-    }
+        governor=_first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        fan=_fan(),
+        python=platform.python_version(),
+    )
 
 
-def describe_dataset(path: str, files: Sequence[str]) -> dict[str, Any]:
-    """Return size and storage of a dataset."""
+def with_dataset(workload: WorkloadFacts, path: str, files: Sequence[str]) -> WorkloadFacts:
+    """Return the workload with the size and storage of its dataset."""
     sizes = file_sizes(files)
     where = medium_of(Path(path))
-    return {
-        "dataset": path,
-        "dataset_files": len(sizes),
-        "dataset_bytes": sum(sizes),
-        "size_quantiles": size_quantiles(sizes),
-        "medium": where.medium,
-        "filesystem": where.filesystem,
-        "storage_device": where.device,
-    }
+    return replace(
+        workload,
+        dataset=path,
+        dataset_files=len(sizes),
+        dataset_bytes=sum(sizes),
+        size_quantiles=size_quantiles(sizes),
+        medium=where.medium,
+        filesystem=where.filesystem,
+        storage_device=where.device,
+    )
 
 
-def known_doubts(experiment: Experiment, run: Path, dataset: str | None, medium: str | None) -> list[dict[str, str]]:
+def with_process(manifest: Manifest, facts: ProcessFacts) -> Manifest:
+    """Return the manifest of a user's command with what its training process recorded about itself."""
+    # The loader whose minibatches were trained on; of several equal ones the first.
+    loader = max(facts.loaders, key=lambda one: (one.trained or 0, one.delivered or 0), default=None)
+    workload = replace(manifest.workload, parameters=facts.parameters)
+    loading = LoadingFacts(cache=manifest.cache.asked if manifest.cache else None)
+    if loader is not None:
+        workload = replace(
+            workload,
+            batch_size=loader.batch_size,
+            samples=loader.samples,
+            minibatches_per_epoch=loader.length,
+        )
+        loading = replace(
+            loading,
+            workers=loader.workers,
+            prefetch=loader.prefetch_factor,
+            pin_memory=loader.pin_memory,
+            persistent=loader.persistent_workers,
+            start_method=loader.start_method,
+        )
+    return replace(
+        manifest,
+        workload=workload,
+        loading=loading,
+        compute=ComputeFacts("cuda" if facts.gpu else "cpu", facts.gpu),
+        device=replace(manifest.device, python=facts.python, torch=facts.torch, cuda=facts.cuda, threads=facts.threads),
+    )
+
+
+def early_doubts(experiment: Experiment, run: Path, dataset: str | None, medium: str | None) -> list[Doubt]:
     """Return the doubts that are known before training begins."""
-    doubts: list[dict[str, str]] = []
+    doubts: list[Doubt] = []
     cores = len(os.sched_getaffinity(0))
-    workers = experiment.loading.workers
+    workers = experiment.loading.workers if experiment.workload.command is None else 0
     if workers > cores:
-        text = f"{workers} loader workers on {cores} cores: they compete with each other and with the loop"
-        doubts.append({"kind": "workers_exceed_cores", "text": text})
+        text = f"{workers} loader workers on {cores} cores: they compete with each other and with the training loop"
+        doubts.append(Doubt("workers_exceed_cores", text))
     # A warm dataset is not read from its medium, and memory has no head to move.
     read_from_it = experiment.loading.cache != "warm" and medium not in ("ram", None)
     if dataset and read_from_it and same_medium(run, Path(dataset)):
-        text = f"the record lies on the dataset's medium ({medium}): our writes compete with its reads"
-        doubts.append({"kind": "record_on_dataset_medium", "text": text})
+        text = (
+            f"the record is written to the dataset's medium ({medium}): edgetrain's writes compete with its reads; "
+            "give --store on another medium"
+        )
+        doubts.append(Doubt("record_on_dataset_medium", text))
     return doubts
 
 
-def bad_files(run: Path) -> list[str]:
+def damaged_files(run: Path) -> list[str]:
     """Return the files that could not be decoded, each once."""
     names: dict[str, None] = {}
     for path in sorted(run.glob("events-files-*.jsonl")):
@@ -136,24 +191,24 @@ def bad_files(run: Path) -> list[str]:
     return list(names)
 
 
-def bad_files_doubt(names: Sequence[str]) -> dict[str, str]:
+def damaged_files_doubt(names: Sequence[str]) -> Doubt:
     """Return the doubt about files that could not be decoded."""
-    shown = ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
+    shown = ", ".join(names[:MAX_NAMED]) + (" …" if len(names) > MAX_NAMED else "")
     text = f"{len(names)} files could not be decoded and their neighbours were used instead: {shown}"
-    return {"kind": "bad_files", "text": text}
+    return Doubt("bad_files", text)
 
 
 def free_bytes(folder: Path) -> int | None:
-    """Return what is left where the record goes; None where that place has gone."""
+    """Return the free space where the record goes; None where that folder has gone."""
     try:
         return shutil.disk_usage(folder).free
     except OSError:
         return None
 
 
-def ours() -> list[str]:
-    """Return the exact command, as far as we can see it."""
-    return [Path(sys.argv[0]).name if sys.argv else "edgetrain", *sys.argv[1:]]
+def current_command() -> tuple[str, ...]:
+    """Return the command line of this process."""
+    return (Path(sys.argv[0]).name if sys.argv else "edgetrain", *sys.argv[1:])
 
 
 def oom_kills() -> int | None:
@@ -168,15 +223,16 @@ def oom_kills() -> int | None:
 
 
 def out_of_memory(before: int | None, after: int | None) -> str | None:
-    """Return what to say where the OOM killer struck between two counts; None where it did not, or nobody counts."""
+    """Return what to say where the OOM killer struck between two counts; None where it did not or cannot be counted."""
     if before is None or after is None or after <= before:
         return None
     return "; the kernel ran out of memory and killed it: lower --batch-size or --workers, or close other programs"
 
 
-def merged(manifest: Mapping[str, Any], key: str, more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest in which one section has more facts."""
-    return {**manifest, key: {**(manifest.get(key) or {}), **more}}
+def end_clock(manifest: Manifest) -> Clock:
+    """Return the run's clock with its end."""
+    now: ClockAnchor = anchor()
+    return Clock(now, now) if manifest.clock is None else replace(manifest.clock, end=now)
 
 
 def _first_line(path: str) -> str | None:

@@ -1,10 +1,10 @@
-"""Visits power modes one after the other: in an order boards allow, settled on each, with skips and second tries.
+"""Visits power modes one after the other: in an order boards allow, settled in each, with skips and second tries.
 
     for result in visit(device, modes, train):
         ...
 
-`train(mode)` does whatever a visit is for (N minibatches, a whole run) and returns it. The board is held in a journaled
-session and is as before when the loop ends, however it ends.
+`train(mode)` does what a visit is for (N minibatches, a whole run) and returns it. Control journals the board first, so
+it is as before when the loop ends, however it ends.
 """
 
 from __future__ import annotations
@@ -12,21 +12,19 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from edgetrain.device import Device, PowerSource, Probe
-from edgetrain.device.control import Control, Setting
+from edgetrain.device import Control, Device, DeviceClock, ModeRequest, Probe
 from edgetrain.errors import DeviceError, EdgetrainError, NeedsRoot, UsageError
-from edgetrain.schema import PowerMode
+from edgetrain.schema import PowerMode, PowerSource
 from edgetrain.units import NS_PER_S
 
 T = TypeVar("T")
 
-WINDOW_S = 3.0  # power is steady when it holds still over this
-MOST_SETTLE_S = 60.0
+WINDOW_S = 3.0  # power is steady when it does not change over this
+MAX_SETTLE_S = 60.0
 STILL_C = 1.0  # and the temperature moves less than this over the window
 STEADY_SHARE = 0.03  # of the mean, between the halves of the window, or two quanta where those are larger
 CLOCK_SHARE = 0.03  # clocks read back may differ by rounding of the counters behind them
@@ -35,7 +33,7 @@ SWITCH_S = 1.0  # what a switch itself costs, for the estimate beforehand
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A mode in force: how long it took to settle, and what is odd about it."""
+    """A mode in force: how long it took to settle, and doubts about it."""
 
     waited_s: float
     power_w: float | None
@@ -84,32 +82,27 @@ def settle(
     device: Device,
     mode: PowerMode | None = None,
     window_s: float = WINDOW_S,
-    most_s: float = MOST_SETTLE_S,
-    now_ns: Callable[[], int] | None = None,
-    sleep: Callable[[float], None] | None = None,
+    most_s: float = MAX_SETTLE_S,
 ) -> Settled:
-    """Wait until power and temperature hold still over a sliding window; then read the clocks back.
+    """Wait until power and temperature are steady over a sliding window; then read the clocks back.
 
     A board that never settles is not an error but a doubt: it is measured all the same, and the record says so.
     """
-    tree = getattr(device, "tree", None)
-    now_ns = now_ns or (tree.now_ns if tree else time.monotonic_ns)
-    sleep = sleep or (tree.sleep if tree else time.sleep)
+    clock = device.clock
     source = device.total_power()
     probes = {probe.name: probe for probe in device.probes()}
     try:
         doubts: list[str] = []
-        began_ns = now_ns()
+        began_ns = clock.now_ns()
         power_w: float | None = None
         if source is not None and source.stream in probes:
-            moving, power_w = _wait_steady(
-                probes[source.stream], probes.get("thermal"), source, window_s, most_s, now_ns, sleep
-            )
+            rails, thermal = probes[source.stream], probes.get("thermal")
+            moving, power_w = _wait_steady(rails, thermal, source, window_s, most_s, clock)
             if moving:
                 doubts.append(f"{moving} did not settle within {most_s:g} s")
         else:
-            sleep(window_s)
-        waited_s = (now_ns() - began_ns) / NS_PER_S
+            clock.sleep(window_s)
+        waited_s = (clock.now_ns() - began_ns) / NS_PER_S
         temp_c = _hottest(probes.get("thermal"))
         if mode is not None:
             doubts += _clock_doubts(probes, mode)
@@ -126,18 +119,17 @@ def _wait_steady(
     source: PowerSource,
     window_s: float,
     most_s: float,
-    now_ns: Callable[[], int],
-    sleep: Callable[[float], None],
+    clock: DeviceClock,
 ) -> tuple[str | None, float | None]:
-    """Wait for a window in which power and temperature hold still; return what still moves, and the power."""
+    """Wait for a window in which power and temperature are steady; return what still moves, and the power."""
     columns = [list(rails.columns).index(name) for name in source.columns]
     period_s = max(0.05, rails.period_s)
     need = max(4, math.ceil(window_s / period_s))
     powers: list[float] = []
     temps: list[float] = []
     moving: str | None = "power"
-    until_ns = now_ns() + round(most_s * NS_PER_S)
-    while now_ns() < until_ns:
+    until_ns = clock.now_ns() + round(most_s * NS_PER_S)
+    while clock.now_ns() < until_ns:
         row = rails.read()
         total = sum(row[index] for index in columns)
         if math.isfinite(total):
@@ -153,7 +145,7 @@ def _wait_steady(
                 moving = "temperature"
             else:
                 return None, mean
-        sleep(period_s)
+        clock.sleep(period_s)
     return moving, statistics.fmean(powers[-need:]) if powers else None
 
 
@@ -166,15 +158,20 @@ def _gating_doubts(device: Device) -> list[str]:
     """Return whether the stock mode underneath has switched parts of the GPU off: custom clocks do not undo that."""
     space = device.modes()
     for stock in space.stock if space is not None else ():
-        gated = [name for name, mask in stock.gated if mask not in ("0", "-1")]
-        if stock.active and gated:
-            return [f"stock mode {stock.name} underneath keeps parts of the GPU off ({', '.join(gated)})"]
+        if stock.active and stock.gates_gpu:
+            masks = ", ".join(f"{name} {mask}" for name, mask in stock.gated)
+            return [f"the stock mode in force, {stock.name}, keeps parts of the GPU off ({masks})"]
     return []
 
 
 def _clock_doubts(probes: dict[str, Probe], mode: PowerMode) -> list[str]:
-    """Return where clocks read now differ from the mode; a GPU at rest may be below, never above."""
+    """Return where clocks read now differ from the mode: GPU, memory, and each CPU cluster by its cap."""
     doubts = []
+    caps = probes.get("alarms")
+    if caps is not None:
+        for column, found in zip(caps.columns, caps.read(), strict=True):
+            if column.endswith("_cap_hz") and math.isfinite(found) and found < (1 - CLOCK_SHARE) * mode.cpu_hz:
+                doubts.append(f"asked for CPUs at {mode.cpu_hz / 1e6:g} MHz, {column} reads {found / 1e6:g} MHz")
     for name, column, asked in (("gpu", "gpu_hz", mode.gpu_hz), ("emc", "emc_hz", mode.emc_hz)):
         probe = probes.get(name)
         if probe is None or asked is None or column not in probe.columns:
@@ -193,11 +190,12 @@ def visit(
     tries: int = 2,
     settling: bool = True,
     tell: Callable[[str, int, int | None], None] = lambda stage, done, total: None,
+    full_fan: bool = False,
 ) -> Iterator[Visit[T]]:
-    """Visit modes in a board-friendly order; those that failed are tried again at the end, then given up with a reason.
+    """Visit modes in the order that `visit_order` gives; those that failed are tried again at the end, then given up.
 
-    `skip` says which are done already (a campaign that resumes). A mode that needs root, or that no retry can
-    mend, ends the visit at once; the board is put back first.
+    `skip` says which are done already (a campaign that resumes). A mode that needs root ends the visit at once; the
+    board is put back first. `full_fan` runs the fan at full speed meanwhile.
     """
     control = device.control()
     space = device.modes()
@@ -208,7 +206,7 @@ def visit(
     waiting = [(mode, 1) for mode in visit_order(modes) if not skip(mode)]
     total = len(waiting)
     control.repair()
-    with control.session():
+    with control.session(full_fan):
         done = 0
         while waiting:
             mode, attempt = waiting.pop(0)
@@ -224,16 +222,15 @@ def visit(
 def _visit_one(
     device: Device, control: Control, mode: PowerMode, attempt: int, train: Callable[[PowerMode], T], settling: bool
 ) -> Visit[T]:
-    tree = getattr(device, "tree", None)
-    now_ns: Callable[[], int] = tree.now_ns if tree else time.monotonic_ns
-    began_ns = now_ns()
+    began_ns = device.clock.now_ns()
 
     def seconds() -> float:
-        return (now_ns() - began_ns) / NS_PER_S
+        return (device.clock.now_ns() - began_ns) / NS_PER_S
 
     settled: Settled | None = None
     try:
-        control.apply(Setting(mode))
+        control.apply(ModeRequest(mode))
+        doubts = control.doubts
         settled = settle(device, mode) if settling else None
         trained = train(mode)
     except NeedsRoot:
@@ -241,4 +238,5 @@ def _visit_one(
     except (DeviceError, EdgetrainError) as error:
         return Visit(mode, None, settled, seconds(), attempt, str(error))
     drift = tuple(f"another tool changed the board meanwhile: {text}" for text in control.drift()[:3])
-    return Visit(mode, trained, settled, seconds(), attempt, None, (*(settled.doubts if settled else ()), *drift))
+    found = (*doubts, *(settled.doubts if settled else ()), *drift)
+    return Visit(mode, trained, settled, seconds(), attempt, None, found)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import functools
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from edgetrain.device.catalog import load as load_catalogue
+from edgetrain.device import load_catalogue
 from edgetrain.errors import EdgetrainError
-from edgetrain.lab import as_board, limits_for, preset
-from edgetrain.lab.tables import IMAGE_BYTES
+from edgetrain.lab import IMAGE_BYTES, as_board, limits_for, preset
 from edgetrain.runner.plan import Planned
-from edgetrain.schema import Experiment
-from edgetrain.workload.catalog import CATALOG, is_own
-from edgetrain.workload.datasets import survey
+from edgetrain.runner.workloads import survey_dataset
+from edgetrain.schema import DEFAULT_BATCH_SIZE, Experiment, PlanCost
+from edgetrain.workload import CATALOG, is_own
 
 # Starting the training process, importing torch, cooling the cache and closing the record.
 STARTING_S = 7.0
@@ -22,22 +20,16 @@ STARTING_S = 7.0
 IMAGE_S = 0.006
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Seconds and joules of a plan's remaining runs; None where nothing is known yet."""
+def expected_s(experiment: Experiment, planned_samples: Mapping[str, int] | None = None) -> float | None:
+    """Return how long a run should take by the tables; None where they do not know its step.
 
-    time_s: float | None
-    energy_j: float | None
-    energy_reason: str
-    unknown: int  # runs whose time is not known
-
-
-def expected_s(experiment: Experiment) -> float | None:
-    """Return how long a run should take by the tables; None where they do not know its step."""
-    if is_own(experiment.workload.network):
+    `planned_samples` has the sizes of datasets that are not made yet, by folder.
+    """
+    if experiment.workload.command is not None or is_own(experiment.workload.network):
         return None
     try:
-        experiment = as_board(experiment)
+        # Nothing is measured for a cost: the slower cores are in the preset's time per image.
+        experiment = as_board(experiment, image_s=lambda width, height: None)
         limits = limits_for(experiment)
     except EdgetrainError:
         return None
@@ -46,15 +38,16 @@ def expected_s(experiment: Experiment) -> float | None:
     known = CATALOG.get(experiment.workload.network)
     if known is None:
         return None
-    batch = experiment.workload.batch_size or 16
+    batch = experiment.workload.batch_size or DEFAULT_BATCH_SIZE
     samples = known.samples * experiment.workload.dataset_scale
     if experiment.workload.dataset is not None:
-        found = _samples(experiment.workload.dataset, known.name)
+        dataset = experiment.workload.dataset
+        found = (planned_samples or {}).get(dataset) or _samples(dataset, known.name)
         if found is None:
             return None
         samples = found
     minibatches = samples / batch
-    minibatches = min(minibatches, experiment.max_minibatches or minibatches)
+    minibatches = min(minibatches, experiment.minibatches or minibatches)
     file_bytes = known.file_bytes
     prepare_s = 0.0
     if file_bytes:
@@ -78,7 +71,7 @@ def expected_s(experiment: Experiment) -> float | None:
 @functools.lru_cache(maxsize=64)
 def _samples(dataset: str, network: str) -> int | None:
     try:
-        return survey(dataset, CATALOG[network]).samples
+        return survey_dataset(dataset, CATALOG[network]).samples
     except (EdgetrainError, OSError):
         return None
 
@@ -90,10 +83,11 @@ def cost_of(
     everything: Sequence[Planned],
     cool_down_s: float = 0.0,
     device: str | None = None,
-) -> Cost:
+    planned_samples: Mapping[str, int] | None = None,
+) -> PlanCost:
     """Return what the remaining runs take. What has run corrects the tables, and stands in where they are silent."""
     by_key = {planned.key: planned for planned in everything}
-    expected = {planned.key: expected_s(planned.experiment) for planned in everything}
+    expected = {planned.key: expected_s(planned.experiment, planned_samples) for planned in everything}
     ratios = [took_s[key] / (expected[key] or 1) for key in took_s if key in by_key and expected[key]]
     ratio = statistics.median(ratios) if ratios else 1.0
     same: dict[str, list[float]] = {}
@@ -112,7 +106,7 @@ def cost_of(
             total_s += guess + cool_down_s
     time_s = None if unknown else total_s
     energy_j, reason = _energy(time_s, took_s, used_j, device)
-    return Cost(time_s, energy_j, reason, unknown)
+    return PlanCost(time_s, energy_j, reason, unknown)
 
 
 def _energy(

@@ -1,167 +1,187 @@
-"""Reads a plan from YAML so that every mistake can be named with its line."""
+"""Reads a plan from YAML; every mistake is named with its line."""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
+from edgetrain.errors import BadTable, EdgetrainError, UsageError
+from edgetrain.lab import media, presets, resolve_limits
+from edgetrain.runner.plan import (
+    MAX_EXPERIMENTS,
+    PLACE_SETTINGS,
+    PLAN_SETTINGS,
+    SETTLE_SETTINGS,
+    Placement,
+    Plan,
+    Settle,
+    placeholders,
+)
+from edgetrain.runner.workloads import find_workload
+from edgetrain.schema import Declared, Limits, Scalar, Setting, all_settings, settings_of
+from edgetrain.workload import is_own
+from edgetrain.yaml_files import Lines, Place, load_yaml
 
-from edgetrain.errors import BadTable, UsageError
-from edgetrain.runner.plan_settings import PLAN, SETTINGS, SETTLE, Setting
-
-_MOST_BYTES = 1_000_000
-_MOST_DEPTH = 6
-
-Place = tuple[Any, ...]
-
-
-class Lines:
-    """Where in the file each value stands."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.of: dict[Place, int] = {}
-
-    def mistake(self, place: Place, text: str) -> BadTable:
-        """Return the error that names file and line."""
-        while place and place not in self.of:
-            place = place[:-1]
-        line = self.of.get(place, 1)
-        return BadTable(f"{self.name} line {line}: {text}", file=self.name, line=line)
+SECTIONS = ("factors", "points", "folders", "settle", "place")
 
 
-def load(text: str, name: str) -> tuple[dict[str, Any], Lines]:
-    """Return a YAML document and the lines of everything in it."""
-    lines = Lines(name)
-    if len(text.encode()) > _MOST_BYTES:
-        raise BadTable(f"{name} is over 1 MB: not a plan")
+def read_plan(path: Path | str) -> Plan:
+    """Read a plan from a file."""
+    path = Path(path)
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else 1
-        problem = getattr(error, "problem", None) or str(error)
-        raise BadTable(f"{name} line {line}: not YAML: {problem}", file=name, line=line) from error
-    if root is None:
-        raise BadTable(f"{name} is empty; a plan has at least a name and a network")
-    if not isinstance(root, yaml.MappingNode):
-        raise BadTable(f"{name} line 1: a plan is a mapping, `name: ...` on its first line")
-    loader = yaml.SafeLoader("")
-    try:
-        document = _value(root, (), lines, loader, 0)
-    except (yaml.YAMLError, ValueError) as error:
-        raise BadTable(f"{name}: {' '.join(str(error).split())}") from error
-    finally:
-        loader.dispose()
-    assert isinstance(document, dict)
-    return document, lines
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise BadTable(f"cannot read the plan {path}: {reason}; give the path of a YAML file") from error
+    return plan_from_text(text, path.name)
 
 
-def _value(node: yaml.Node, place: Place, lines: Lines, loader: yaml.SafeLoader, depth: int) -> Any:
-    lines.of[place] = node.start_mark.line + 1
-    if depth > _MOST_DEPTH:
-        raise lines.mistake(place, "nested too deep for a plan")
-    if isinstance(node, yaml.MappingNode):
-        found: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise lines.mistake(place, "a key must be a word")
-            key = loader.construct_object(key_node)
-            here = (*place, key)
-            lines.of[here] = key_node.start_mark.line + 1
-            if key in found:
-                raise lines.mistake(here, f"'{key}' stands here a second time")
-            found[key] = _value(value_node, here, lines, loader, depth + 1)
-            lines.of[here] = key_node.start_mark.line + 1
-        return found
-    if isinstance(node, yaml.SequenceNode):
-        return [_value(item, (*place, at), lines, loader, depth + 1) for at, item in enumerate(node.value)]
-    return loader.construct_object(node)
-
-
-def unknown(lines: Lines, place: Place, name: Any, known: Iterable[str]) -> BadTable:
-    """Return the error for a name nobody knows, with the nearest one that is known."""
-    near = difflib.get_close_matches(str(name), list(known), 1, 0.6)
-    hint = f"; did you mean '{near[0]}'?" if near else f"; known: {', '.join(sorted(known))}"
-    return lines.mistake((*place, name), f"there is no setting '{name}'{hint}")
-
-
-def checked(lines: Lines, place: Place, setting: Setting, value: Any) -> Any:
-    """Read one value, or name it with its line."""
-    try:
-        return setting.read(value)
-    except UsageError as error:
-        text = str(error)
-        raise lines.mistake(place, f"{place[-2] if isinstance(place[-1], int) else place[-1]} {text}") from error
-
-
-def mapping(lines: Lines, place: Place, value: Any, settings: Mapping[str, Setting]) -> dict[str, Any]:
-    """Read a mapping of settings."""
-    if not isinstance(value, dict):
-        raise lines.mistake(place, f"{place[-1]} must be a mapping of names to values")
-    found = {}
-    for name, item in value.items():
-        if name not in settings:
-            raise unknown(lines, place, name, settings)
-        found[name] = checked(lines, (*place, name), settings[name], item)
-    return found
-
-
-def read_document(text: str, name: str) -> dict[str, Any]:
-    """Read a whole plan; return base, factors, points and the rest, every value checked."""
-    document, lines = load(text, name)
-    known = {*PLAN, *SETTINGS, "factors", "points", "folders", "settle"}
-    plan: dict[str, Any] = {"base": {}, "factors": {}, "points": [], "folders": {}, "settle": {}, "lines": lines}
-    for key, value in document.items():
-        if key in PLAN:
-            plan[key] = checked(lines, (key,), PLAN[key], value)
-        elif key in SETTINGS:
-            if isinstance(value, list):
-                raise lines.mistake((key,), f"{key} has several values here; put it under `factors:` to vary it")
-            plan["base"][key] = checked(lines, (key,), SETTINGS[key], value)
-        elif key not in known:
-            raise unknown(lines, (), key, known)
-    if "factors" in document:
-        plan["factors"] = _factors(lines, document["factors"])
-    if "points" in document:
-        points = document["points"]
-        if not isinstance(points, list) or not points:
-            raise lines.mistake(("points",), "points is a list of mappings, one an experiment")
-        plan["points"] = [mapping(lines, ("points", at), point, SETTINGS) for at, point in enumerate(points)]
-    if "folders" in document:
-        folders = document["folders"]
-        if not isinstance(folders, dict) or not all(isinstance(path, str) for path in folders.values()):
-            raise lines.mistake(("folders",), "folders maps a medium's name to the folder where the dataset lies on it")
-        for medium, path in folders.items():
-            if not Path(path).expanduser().is_dir():
-                raise lines.mistake(("folders", medium), f"{path} is not a folder; mount the medium first")
-        plan["folders"] = {str(medium): str(Path(path).expanduser()) for medium, path in folders.items()}
-    if "settle" in document:
-        plan["settle"] = mapping(lines, ("settle",), document["settle"], SETTLE)
-    if not plan.get("name"):
-        raise lines.mistake((), "the plan has no name; begin it with `name: my-campaign`")
-    for what in [plan["base"], *plan["points"]]:
-        if "network" in what or "network" in plan["factors"] or "network" in plan["base"]:
-            break
-    else:
-        raise lines.mistake((), "the plan trains nothing; add `network: mobilenet_v3`")
+def plan_from_text(text: str, name: str = "plan") -> Plan:
+    """Read a plan from YAML text."""
+    document, lines = load_yaml(text, name)
+    reader = _PlanReader(document, lines)
+    plan = reader.read()
+    if plan.count > MAX_EXPERIMENTS:
+        raise lines.mistake(("factors",), f"the grid has {plan.count} runs, more than {MAX_EXPERIMENTS}")
+    _check_names(plan, lines)
     return plan
 
 
-def _factors(lines: Lines, value: Any) -> dict[str, list[Any]]:
-    if not isinstance(value, dict) or not value:
-        raise lines.mistake(("factors",), "factors maps settings to lists of values, for example workers: [0, 1, 2]")
-    factors: dict[str, list[Any]] = {}
-    for name, items in value.items():
-        if name not in SETTINGS:
-            raise unknown(lines, ("factors",), name, SETTINGS)
-        if not isinstance(items, list) or not items:
-            raise lines.mistake(("factors", name), f"{name} must be a list of values, for example [{items}]")
-        read = [checked(lines, ("factors", name, at), SETTINGS[name], item) for at, item in enumerate(items)]
-        if any(read.index(item) != at for at, item in enumerate(read)):
-            raise lines.mistake(("factors", name), f"{name} has the same value twice")
-        factors[name] = read
-    return factors
+class _PlanReader:
+    """Checks a document value by value."""
+
+    def __init__(self, document: dict[Any, Any], lines: Lines) -> None:
+        self.document, self.lines = document, lines
+        self.command: tuple[str, ...] | None = None
+        if "command" in document:
+            self.command = self._checked(("command",), PLAN_SETTINGS["command"], document["command"])
+        self.free = placeholders(self.command)  # names of the command's own, besides settings
+        self.known = {**all_settings(), **{name: _anything(name) for name in self.free - set(all_settings())}}
+
+    def read(self) -> Plan:
+        document, lines = self.document, self.lines
+        own: dict[str, Any] = {}
+        base: dict[str, Scalar] = {}
+        for key, value in document.items():
+            if key in PLAN_SETTINGS:
+                own[key] = self._checked((key,), PLAN_SETTINGS[key], value)
+            elif key in self.known:
+                if isinstance(value, list):
+                    raise lines.mistake((key,), f"{key} has several values here; put it under `factors:` to vary it")
+                base[key] = self._checked((key,), self.known[key], value)
+            elif key not in SECTIONS:
+                raise self._unknown((), key, {*PLAN_SETTINGS, *self.known, *SECTIONS})
+        if not own.get("name"):
+            raise lines.mistake((), "the plan has no name; begin it with `name: my-campaign`")
+        factors, points = self._factors(), self._points()
+        named: list[Mapping[str, Any]] = [base, factors, *points]
+        if self.command is None and not any("network" in each for each in named):
+            raise lines.mistake((), "the plan trains nothing; add `network: mobilenet_v3` or a `command:`")
+        if self.command is not None and any("network" in each for each in named):
+            raise lines.mistake(("command",), "the plan has both a command and a network; keep one")
+        for name in sorted(self.free):
+            if name not in base and name not in factors and not all(name in point for point in points or [{}]):
+                raise lines.mistake(
+                    ("command",), f"the command leaves {{{name}}} open; give {name} a value or a factor"
+                )
+        settle = Settle(**self._mapping(("settle",), document.get("settle", {}), SETTLE_SETTINGS))
+        place = Placement(**self._mapping(("place",), document.get("place", {}), PLACE_SETTINGS))
+        return Plan(
+            base=base, factors=factors, points=points, settle=settle, folders=self._folders(), place=place, **own
+        )
+
+    def _factors(self) -> dict[str, list[Scalar]]:
+        if "factors" not in self.document:
+            return {}
+        value, lines = self.document["factors"], self.lines
+        if not isinstance(value, dict) or not value:
+            raise lines.mistake(("factors",), "factors maps settings to lists of values, such as workers: [0, 1, 2]")
+        factors: dict[str, list[Scalar]] = {}
+        for name, items in value.items():
+            if name not in self.known:
+                raise self._unknown(("factors",), name, self.known)
+            if not isinstance(items, list) or not items:
+                raise lines.mistake(("factors", name), f"{name} must be a list of values, for example [{items}]")
+            read = [self._checked(("factors", name, at), self.known[name], item) for at, item in enumerate(items)]
+            if any(read.index(item) != at for at, item in enumerate(read)):
+                raise lines.mistake(("factors", name), f"{name} has the same value twice")
+            factors[name] = read
+        return factors
+
+    def _points(self) -> tuple[dict[str, Scalar], ...]:
+        if "points" not in self.document:
+            return ()
+        points = self.document["points"]
+        if not isinstance(points, list) or not points:
+            raise self.lines.mistake(("points",), "points is a list of mappings, one per experiment")
+        return tuple(self._mapping(("points", at), point, self.known) for at, point in enumerate(points))
+
+    def _folders(self) -> dict[str, str]:
+        folders, lines = self.document.get("folders", {}), self.lines
+        if not isinstance(folders, dict) or not all(isinstance(path, str) for path in folders.values()):
+            raise lines.mistake(("folders",), "folders maps a medium to the folder where the dataset lies on it")
+        for medium, path in folders.items():
+            if not Path(path).expanduser().is_dir():
+                raise lines.mistake(("folders", medium), f"{path} is not a folder; mount the medium first")
+        return {str(medium): str(Path(path).expanduser()) for medium, path in folders.items()}
+
+    def _mapping(self, place: Place, value: Any, settings: Mapping[str, Declared]) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self.lines.mistake(place, f"{place[0]} must be a mapping of names to values")
+        for name in value:
+            if name not in settings:
+                raise self._unknown(place, name, settings)
+        return {name: self._checked((*place, name), settings[name], item) for name, item in value.items()}
+
+    def _checked(self, place: Place, declared: Declared, value: Any) -> Any:
+        """Read one value, or name it with its line."""
+        try:
+            return declared.read(value)
+        except UsageError as error:
+            name = place[-2] if isinstance(place[-1], int) else place[-1]
+            raise self.lines.mistake(place, f"{name} {error}") from error
+
+    def _unknown(self, place: Place, name: Any, known: Iterable[str]) -> BadTable:
+        """Return the error for an unknown name, with the nearest known one."""
+        near = difflib.get_close_matches(str(name), list(known), 1, 0.6)
+        hint = f"; did you mean '{near[0]}'?" if near else f"; known: {', '.join(sorted(known))}"
+        return self.lines.mistake((*place, name), f"there is no setting '{name}'{hint}")
+
+
+def _anything(name: str) -> Declared:
+    """Return a setting for a placeholder of the command: any single value."""
+    return Declared(name, str, False, None, Setting(f"Value for {{{name}}} in the command."))
+
+
+def _check_names(plan: Plan, lines: Lines) -> None:
+    """Check networks, media, presets and sizes by name."""
+    places: list[tuple[Place, str, Scalar]] = [((name,), name, value) for name, value in plan.base.items()]
+    places += [(("factors", name, at), name, value) for name, values in plan.factors.items()
+               for at, value in enumerate(values)]  # fmt: skip
+    places += [(("points", at, name), name, value) for at, point in enumerate(plan.points)
+               for name, value in point.items()]  # fmt: skip
+    limits = {declared.name for declared in settings_of(Limits)}
+    for place, name, value in places:
+        if name == "network" and not is_own(str(value)):
+            with _named(lines, place):
+                find_workload(str(value))
+        elif name == "storage" and value not in plan.folders and value not in media():
+            known = ", ".join([*plan.folders, *media()])
+            raise lines.mistake(place, f"there is no storage medium '{value}'; known: {known}")
+        elif name == "preset" and value not in presets():
+            raise lines.mistake(place, f"there is no preset '{value}'; known: {', '.join(presets())}")
+        elif name in limits and name not in ("storage", "ram"):
+            with _named(lines, place):
+                resolve_limits(Limits(**{name: value}))  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def _named(lines: Lines, place: Place) -> Iterator[None]:
+    """Name an error with its line."""
+    try:
+        yield
+    except EdgetrainError as error:
+        raise lines.mistake(place, str(error)) from error

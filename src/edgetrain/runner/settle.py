@@ -1,4 +1,4 @@
-"""Waits until a machine is quiet enough to measure on: others' CPU use and temperature; gives up with a doubt."""
+"""Waits until a machine is quiet enough to measure on: CPU use and temperature; gives up with a doubt."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-LOOK_S = 0.5
+from edgetrain.device import text_of
+
+INTERVAL_S = 0.5
 COLDEST_C = -40.0  # a zone that is off shows -256
 
 
@@ -21,16 +23,16 @@ class Quiet:
 
 
 def busy_share(
-    look_s: float = LOOK_S, stat: Path = Path("/proc/stat"), sleep: Callable[[float], None] = time.sleep
+    interval_s: float = INTERVAL_S, stat: Path = Path("/proc/stat"), sleep: Callable[[float], None] = time.sleep
 ) -> float:
-    """Return the share of all CPUs in use over a moment."""
+    """Return the share of all CPUs in use over half a second."""
 
     def read() -> tuple[int, int]:
         numbers = [int(word) for word in stat.read_text().split("\n", 1)[0].split()[1:9]]
         return sum(numbers), numbers[3] + numbers[4]
 
     before = read()
-    sleep(look_s)
+    sleep(interval_s)
     after = read()
     total = after[0] - before[0]
     return 0.0 if total <= 0 else 1 - (after[1] - before[1]) / total
@@ -40,8 +42,9 @@ def hottest_c(zones: Path = Path("/sys/class/thermal")) -> float | None:
     """Return the highest temperature a zone shows; None where there is none."""
     seen = []
     for file in zones.glob("thermal_zone*/temp"):
-        with contextlib.suppress(OSError, ValueError):
-            value = int(file.read_text()) / 1000
+        # Unbuffered: zones of a powered-down block answer EAGAIN, for which a buffered read returns None.
+        with contextlib.suppress(ValueError):
+            value = int(text_of(file) or "") / 1000
             if value > COLDEST_C:
                 seen.append(value)
     return max(seen, default=None)
@@ -72,4 +75,4 @@ def wait_until_quiet(
             heat = f"{heat_c:.0f} °C (asked for {temp_c:.0f} °C)" if too_hot and temp_c is not None else ""
             reasons = ", ".join(part for part in (what, heat) if part)
             return Quiet(now_s() - start_s, f"the machine did not settle within {wait_s:g} s: {reasons}")
-        sleep(LOOK_S)
+        sleep(INTERVAL_S)

@@ -1,49 +1,27 @@
 """What this machine lets us see and set besides its sensors: page cache, processes, lab mechanisms, torch, store.
 
-Each check is a Finding: what it is for, whether it works here, why not, and the exact command that would mend it.
+Each check is a Finding: what it is for, whether it works here, why not, and the exact command that would fix it.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from edgetrain.device.base import Device, Finding
-from edgetrain.device.kept import text_of
-from edgetrain.device.storage import medium_of, same_medium
+from edgetrain.device import Device, medium_of, same_medium, text_of
 from edgetrain.sampling.pagecache import PageCounter
 from edgetrain.sampling.residency import share
+from edgetrain.sampling.torch_check import torch_findings
+from edgetrain.schema import Finding, ProbeCost, SamplingCost
 from edgetrain.units import spell_bytes
 
-LEAST_FREE_BYTES = 1 << 30
+MIN_FREE_BYTES = 1 << 30
 # Loader workers hand minibatches over in shared memory; a container's usual 64 MB breaks them.
-LEAST_SHARED_BYTES = 256 << 20
-TORCH_LIMIT_S = 120
-_TORCH = """
-import json, sys
-found = {"python": sys.version.split()[0]}
-try:
-    import torch
-    found.update(torch=torch.__version__, cuda=torch.version.cuda, gpus=[])
-    if torch.cuda.is_available():
-        found["gpus"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-except Exception as error:
-    found["error"] = "%s: %s" % (type(error).__name__, error)
-try:
-    import PIL
-    found["pillow"] = PIL.__version__
-except Exception:
-    found["pillow"] = None
-print(json.dumps(found))
-"""
+MIN_SHARED_BYTES = 256 << 20
 
 
 def examine(store: Path, dataset: Path | None = None, python: str = sys.executable) -> list[Finding]:
@@ -53,25 +31,22 @@ def examine(store: Path, dataset: Path | None = None, python: str = sys.executab
         *_page_cache(dataset or store),
         *_processes(),
         *_lab(),
-        *_training(python),
+        *torch_findings(python),
     ]
 
 
-def overhead(device: Device, readings: int = 20) -> dict[str, Any]:
-    """Return what sampling costs here: CPU seconds a second, summed over probes at their own rates."""
-    each: dict[str, Any] = {}
-    total = 0.0
+def sampling_cost(device: Device, readings: int = 20) -> SamplingCost:
+    """Return what sampling costs here, summed over probes at their own intervals."""
+    each: dict[str, ProbeCost] = {}
     for probe in device.probes():
         probe.read()
         began_s, cpu_s = time.perf_counter(), time.process_time()
         for _ in range(readings):
             probe.read()
         wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - cpu_s
-        cost = cpu_s / readings / probe.period_s
-        total += cost
-        each[probe.name] = {"read_s": wall_s / readings, "period_s": probe.period_s, "cpu_share": cost}
+        each[probe.name] = ProbeCost(wall_s / readings, probe.period_s, cpu_s / readings / probe.period_s)
         probe.close()
-    return {"cpu_share": total, "per_probe": each}
+    return SamplingCost(sum(cost.cpu_share for cost in each.values()), each)
 
 
 def _record(store: Path, dataset: Path | None) -> list[Finding]:
@@ -82,9 +57,9 @@ def _record(store: Path, dataset: Path | None) -> list[Finding]:
     lies = _spell_medium(nearest)
     if os.access(nearest, os.W_OK) and nearest.is_dir():
         free = shutil.disk_usage(nearest).free
-        enough = free >= LEAST_FREE_BYTES
+        enough = free >= MIN_FREE_BYTES
         detail = f"{store} on {lies}, {spell_bytes(free)} free"
-        fix = None if enough else "edgetrain run … --store /a/folder/with/room"
+        fix = None if enough else "edgetrain run … --store /a/folder/with/space"
         found.append(Finding("record", "store", enough, detail, fix))
     else:
         why = "cannot be written by this user" if nearest.is_dir() else "is a file, and a store is a folder"
@@ -95,7 +70,7 @@ def _record(store: Path, dataset: Path | None) -> list[Finding]:
     elif dataset is not None:
         found.append(Finding("storage", "dataset", True, f"{dataset} on {_spell_medium(dataset)}"))
         if same_medium(dataset, nearest):
-            detail = "the record and the dataset share one storage medium: our writes are counted beside its reads"
+            detail = "the record and the dataset share one storage medium: edgetrain's writes compete with its reads"
             found.append(Finding("record", "separate medium", False, detail, "edgetrain run … --store /another/disk"))
     return found
 
@@ -127,7 +102,7 @@ def _processes() -> list[Finding]:
     if _reads("/proc/self/schedstat"):
         found.append(Finding("cpu", "run-queue wait of loader workers", True, "/proc/PID/schedstat"))
     else:
-        detail = "the kernel keeps no schedstat: contention cannot be told from blocking"
+        detail = "the kernel has no schedstat: contention cannot be distinguished from blocking"
         found.append(Finding("cpu", "run-queue wait of loader workers", False, detail))
     if _reads("/proc/self/io"):
         found.append(Finding("storage", "bytes read by each process", True, "/proc/PID/io"))
@@ -138,10 +113,10 @@ def _processes() -> list[Finding]:
         detail = "the kernel has no CONFIG_PROC_CHILDREN: only the training's main process is summed"
         found.append(Finding("cpu", "the training's process tree", False, detail))
     if " hypervisor" in (text_of(Path("/proc/cpuinfo")) or ""):
-        detail = "a virtual machine: stolen time is recorded, and where it is high no stall is attributed"
+        detail = "a virtual machine: time taken by its host is recorded; above 5 % no cause of a stall is reported"
         found.append(Finding("cpu", "bare metal", None, detail))
     shared = shutil.disk_usage("/dev/shm").total if os.path.isdir("/dev/shm") else 0
-    if shared < LEAST_SHARED_BYTES:
+    if shared < MIN_SHARED_BYTES:
         detail = f"/dev/shm holds {spell_bytes(shared)}: loader workers hand minibatches over in it"
         fix = "docker run --shm-size=2g … (or: sudo mount -o remount,size=2G /dev/shm)"
         found.append(Finding("training", "shared memory", False, detail, fix))
@@ -149,7 +124,7 @@ def _processes() -> list[Finding]:
 
 
 def _lab() -> list[Finding]:
-    """Return which mechanisms `edgetrain lab` finds; it says itself what it makes of them."""
+    """Return which mechanisms `edgetrain lab` finds."""
     root = os.geteuid() == 0
     found = [_cgroups(root)]
     fuse = os.path.exists("/dev/fuse") and os.access("/dev/fuse", os.R_OK | os.W_OK)
@@ -179,48 +154,6 @@ def _cgroups(root: bool) -> Finding:
 
 
 _SUDO_LAB = "sudo edgetrain lab up …"
-
-
-def _training(python: str) -> list[Finding]:
-    """Ask a Python about torch in a process of its own: importing it here would cost a second and 200 MB."""
-    said = _ask_torch([python, "-c", _TORCH])
-    if said is None:
-        return [Finding("training", "torch", None, f"{python} did not answer within {TORCH_LIMIT_S} s")]
-    if "error" in said:
-        fix = "make setup"
-        if os.path.exists("/etc/nv_tegra_release"):
-            # On a board pip's torch has no CUDA: NVIDIA's own build is the one to have.
-            fix = "install NVIDIA's torch for this JetPack as docs/boards.md shows"
-        detail = f"{python} cannot import it ({said['error']})"
-        return [Finding("training", "torch", False, detail, fix)]
-    gpus = said["gpus"]
-    found = [Finding("training", "torch", True, f"{said['torch']} (Python {said['python']})")]
-    if gpus:
-        found.append(Finding("training", "CUDA", True, f"{said['cuda']}: {', '.join(gpus)}"))
-    elif said["cuda"]:
-        detail = f"torch is built for CUDA {said['cuda']} but sees no GPU"
-        found.append(Finding("training", "CUDA", False, detail, "nvidia-smi   # does the driver see one?"))
-    elif any(Path("/dev").glob("nvidia[0-9]*")) or os.path.exists("/dev/nvhost-gpu"):
-        detail = "there is a GPU, but this torch is built without CUDA"
-        found.append(Finding("training", "CUDA", False, detail, "pip install torch   # the CUDA build"))
-    else:
-        found.append(Finding("training", "CUDA", None, "no NVIDIA GPU here: training runs on the CPU"))
-    if not said["pillow"]:
-        detail = "JPEG datasets need Pillow"
-        found.append(Finding("training", "Pillow", False, detail, f"{python} -m pip install Pillow"))
-    return found
-
-
-def _ask_torch(command: Sequence[str]) -> dict[str, Any] | None:
-    try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=TORCH_LIMIT_S, check=False)
-        lines = ran.stdout.strip().splitlines()
-        found: dict[str, Any] = json.loads(lines[-1]) if lines else {"error": ran.stderr.strip()[-300:] or "no answer"}
-    except subprocess.TimeoutExpired:
-        return None
-    except (OSError, ValueError) as error:
-        return {"error": str(error)}
-    return found
 
 
 def _spell_medium(path: Path) -> str:

@@ -1,9 +1,9 @@
-"""How much CPU everybody else uses: neither the training nor us.
+"""How much CPU other processes use: neither the training nor edgetrain.
 
 The machine's busy time less the time of our own processes. It holds in a container too, where /proc/stat still
 counts the whole machine though its processes cannot be seen; where we may use only some of the cores, only those
-count. Kernel threads that work for the training (writeback,
-interrupts in threads) count as others; they are why a little load is not worth telling.
+count. Kernel threads that work for the training (writeback, interrupts in threads) count as others, so a little load
+is not reported.
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from edgetrain.device.base import SLOW_S
-from edgetrain.device.kept import KeptFile
-from edgetrain.device.proc import TICKS_PER_S
+from edgetrain.device import SLOW_S, TICKS_PER_S, KeptFile, ProbeEvent
 from edgetrain.errors import ProbeUnavailable
 from edgetrain.sampling.tree import ProcessTree
 from edgetrain.units import NS_PER_S
 
-# Other load worth telling: a third of a core for three seconds. Below that are the system's own daemons.
+# Other load that is reported: a third of a core for three seconds. Below that are the system's own daemons.
 OTHER_CORES = 0.33
 OTHER_FOR_S = 3.0
-TELL_AGAIN_S = 60.0
-# Naming the culprits means reading every process's stat, at about 12 µs each.
-MOST_SCANNED = 2048
+REPORT_INTERVAL_S = 60.0
+# Naming the processes means reading the stat of every one, at about 12 µs each.
+MAX_SCANNED = 2048
 
 
 class LoadProbe:
@@ -35,6 +33,7 @@ class LoadProbe:
     name = "load"
     period_s = SLOW_S
     columns: Sequence[str] = ("other_share", "other_cores")
+    blocking = False
 
     def __init__(
         self,
@@ -54,10 +53,10 @@ class LoadProbe:
         self._labels = _labels_of(cores if cores is not None else os.sched_getaffinity(0), self._cores)
         self._cores = len(self._labels) if self._labels else self._cores
         self._before: tuple[int, float, float] | None = None
-        self._loud_since_ns: int | None = None
-        self._told_ns: int | None = None
+        self._busy_since_ns: int | None = None
+        self._reported_ns: int | None = None
         self._scanned: dict[int, tuple[str, int]] = {}
-        self._news: list[tuple[str, str]] = []
+        self._events: list[ProbeEvent] = []
 
     def read(self) -> list[float]:
         """Return the others' share since the previous reading."""
@@ -67,23 +66,24 @@ class LoadProbe:
             return [math.nan, math.nan]
         ours_s = self._tree.cpu_s() + time.process_time() + sum(_own_cpu_s(file.read()) for file in self._also)
         before, self._before = self._before, (now_ns, busy_s, ours_s)
-        if before is None or now_ns <= before[0]:
+        # Less than before: a process of ours has ended, and its time is in nobody's account any more.
+        if before is None or now_ns <= before[0] or ours_s < before[2]:
             return [math.nan, math.nan]
         elapsed_s = (now_ns - before[0]) / NS_PER_S
         cores = min(max((busy_s - before[1] - (ours_s - before[2])) / elapsed_s, 0.0), float(self._cores))
-        self._listen(cores, now_ns)
+        self._watch(cores, now_ns)
         return [cores / self._cores, cores]
 
-    def _listen(self, cores: float, now_ns: int) -> None:
-        """Notice load that lasts; who makes it is looked up only then, because it means reading every process."""
+    def _watch(self, cores: float, now_ns: int) -> None:
+        """Notice load that lasts; the processes are looked up only then, because it means reading every one."""
         if cores < OTHER_CORES:
-            self._loud_since_ns = None
+            self._busy_since_ns = None
             return
-        if self._loud_since_ns is None:
-            self._loud_since_ns = now_ns
+        if self._busy_since_ns is None:
+            self._busy_since_ns = now_ns
             return
-        lasted_s = (now_ns - self._loud_since_ns) / NS_PER_S
-        quiet = self._told_ns is None or (now_ns - self._told_ns) / NS_PER_S >= TELL_AGAIN_S
+        lasted_s = (now_ns - self._busy_since_ns) / NS_PER_S
+        quiet = self._reported_ns is None or (now_ns - self._reported_ns) / NS_PER_S >= REPORT_INTERVAL_S
         if not quiet:
             return
         if lasted_s < OTHER_FOR_S - 1:
@@ -91,16 +91,16 @@ class LoadProbe:
         if lasted_s < OTHER_FOR_S and not self._scanned:
             self._scanned = self._scan()
             return
-        who = self._loudest(self._scan())
+        names = self._busiest(self._scan())
         self._scanned = {}
-        self._told_ns = now_ns
-        text = f"other processes use {cores:.1f} of {self._cores} cores{who}"
-        self._news.append(("other_load", text))
+        self._reported_ns = now_ns
+        text = f"other processes use {cores:.1f} of {self._cores} cores{names}"
+        self._events.append(ProbeEvent("other_load", text))
 
-    def told(self) -> list[tuple[str, str]]:
+    def pop_events(self) -> list[ProbeEvent]:
         """Return other load that lasted."""
-        news, self._news = self._news, []
-        return news
+        events, self._events = self._events, []
+        return events
 
     def _scan(self) -> dict[int, tuple[str, int]]:
         found: dict[int, tuple[str, int]] = {}
@@ -109,7 +109,7 @@ class LoadProbe:
             pids = [int(name) for name in os.listdir(self._proc) if name.isdecimal()]
         except OSError:
             return found
-        for pid in pids[-MOST_SCANNED:]:
+        for pid in pids[-MAX_SCANNED:]:
             if pid in ours:
                 continue
             try:
@@ -123,15 +123,15 @@ class LoadProbe:
                 continue
         return found
 
-    def _loudest(self, now: dict[int, tuple[str, int]]) -> str:
+    def _busiest(self, now: dict[int, tuple[str, int]]) -> str:
         grown = [
             (ticks - self._scanned[pid][1], pid, name) for pid, (name, ticks) in now.items() if pid in self._scanned
         ]
-        loudest = [f"{name} ({pid})" for ticks, pid, name in sorted(grown, reverse=True)[:3] if ticks > 0]
-        return f", most of it by {', '.join(loudest)}" if loudest else "; who they are cannot be seen from here"
+        busiest = [f"{name} ({pid})" for ticks, pid, name in sorted(grown, reverse=True)[:3] if ticks > 0]
+        return f", most of it by {', '.join(busiest)}" if busiest else "; their names cannot be seen from here"
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
         for file in (self._stat, *self._also):
             file.close()
 
@@ -142,7 +142,7 @@ def _labels_of(cores: Collection[int], every: int) -> frozenset[bytes]:
 
 
 def _busy_s(data: bytes, labels: frozenset[bytes]) -> float | None:
-    """Return the seconds that cores were busy with user, nice and system time; None where the file says nonsense."""
+    """Return the seconds that cores were busy with user, nice and system time; None where the file cannot be read."""
     total, seen = 0, False
     for line in data.split(b"\n"):
         if not line.startswith(b"cpu"):

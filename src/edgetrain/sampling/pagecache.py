@@ -1,7 +1,7 @@
 """Counts the pages of one open file that lie in the page cache: cachestat(2) where the kernel has it, else mincore.
 
-Both tell the truth only to the file's owner, to whoever may write it, and to root. To others cachestat says EPERM
-(kernel 6.12 and later), and mincore says that every page is there (5.2 and later): a lie we refuse to repeat. On
+Both answer correctly only to the file's owner, to users who may write it, and to root. To others cachestat gives EPERM
+(kernel 6.12 and later), and mincore reports every page as present (5.2 and later), which is not recorded. On
 overlayfs cachestat sees the upper inode, which holds no pages, and counts 0; mincore maps the real file and is
 right. preadv2 with RWF_NOWAIT would start readahead and fill what it measures, so it is not used.
 """
@@ -16,7 +16,7 @@ import os
 PAGE_BYTES = mmap.PAGESIZE
 _CACHESTAT = 451  # the same on every architecture Linux numbers uniformly
 _OVERLAYFS = 0x794C7630
-_ZFS = 0x2FC12FC1  # caches in its own ARC: the page cache knows nothing of it
+_ZFS = 0x2FC12FC1  # caches in its own ARC: the page cache does not show it
 _CAP_FOWNER = 3
 _PROT_READ, _MAP_SHARED = 1, 1
 # Linux's struct statfs begins with the filesystem's type, and is smaller than this everywhere.
@@ -31,7 +31,7 @@ class PageCounter:
     """Counts cached pages; remembers which call it used."""
 
     def __init__(self, use_cachestat: bool | None = None) -> None:
-        # PyDLL: these calls take a microsecond or two, and giving the GIL away costs more than that.
+        # PyDLL: these calls take a microsecond or two, and releasing the GIL costs more than that.
         self._libc = ctypes.PyDLL(None, use_errno=True)
         self._range = (ctypes.c_uint64 * 2)()
         self._counts = (ctypes.c_uint64 * 5)()
@@ -53,11 +53,11 @@ class PageCounter:
 
     def _probe(self) -> bool:
         # A kernel that has the call complains about the descriptor; one without it, or a container's filter that
-        # forbids it, says ENOSYS or EPERM before looking at it.
+        # forbids it, answers ENOSYS or EPERM first.
         return self._call(_CACHESTAT, -1, self._range_at, self._counts_at, 0) < 0 and ctypes.get_errno() == errno.EBADF
 
     def enter(self, folder: str, fd: int) -> None:
-        """Look once per folder at what the filesystem needs; `fd` is open on a file in it."""
+        """Check once per folder which call its filesystem needs; `fd` is open on a file in it."""
         if folder == self._folder:
             return
         self._folder = folder
@@ -107,7 +107,7 @@ _LOWEST_BIT = bytes(value & 1 for value in range(256))
 
 
 def _may_write(path: str) -> bool:
-    """Return what the kernel asks, besides ownership, before mincore answers honestly (can_do_mincore)."""
+    """Return what the kernel asks, besides ownership, before mincore answers correctly (can_do_mincore)."""
     return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 

@@ -37,7 +37,7 @@ _OPEN = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 
 @dataclass(frozen=True, slots=True)
 class Residency:
-    """What share of the pages is cached; None where nothing may be seen, and `reason` says why."""
+    """What share of the pages is cached; None where this user may see nothing, with `reason`."""
 
     share: float | None
     pm: float | None  # half width of the 95 % interval; 0 for an exact count
@@ -65,7 +65,7 @@ class Inventory:
         return cls(_listed(top)) if os.path.isdir(top) else cls([top])
 
     def worth_not_measuring(self) -> bool:
-        """Return whether sizes are unknown, and so many that looking them up would cost more than the estimate."""
+        """Return whether looking up the unknown sizes would cost more than the estimate."""
         return self._ends is None and len(self.paths) > CHEAP_TO_MEASURE
 
     def odd_pages(self) -> int:
@@ -112,9 +112,9 @@ def share(
 
 
 def _exact(inventory: Inventory, counter: PageCounter) -> Residency:
-    seen = _Seen(counter)
+    seen = _Count(counter)
     for path in inventory.paths:
-        seen.look(path, 0, None)
+        seen.count(path, 0, None)
     return seen.result(seen.cached / seen.pages if seen.pages else None, 0.0)
 
 
@@ -122,14 +122,14 @@ def _by_files(inventory: Inventory, sample: int, draws: random.Random, counter: 
     """Estimate from whole files, sizes seen only of those drawn; None where sizes are too uneven for that.
 
     The estimate is a ratio (cached pages over pages), so larger files weigh more, as they should. One giant among
-    thousands of small files with the same ending can be missed: whoever fears that calls `Inventory.ends` first.
+    thousands of small files with the same ending can be missed; calling `Inventory.ends` first prevents that.
     """
     paths, count = inventory.paths, len(inventory.paths)
-    seen = _Seen(counter)
+    seen = _Count(counter)
     pairs: list[tuple[int, int]] = []
     for stretch in range(sample):
         first, after = stretch * count // sample, (stretch + 1) * count // sample
-        found = seen.look(paths[draws.randrange(first, after)], 0, None)
+        found = seen.count(paths[draws.randrange(first, after)], 0, None)
         if found is not None:
             pairs.append(found)
     if len(pairs) < 2 or not seen.pages:
@@ -148,7 +148,7 @@ def _by_pages(inventory: Inventory, sample: int, draws: random.Random, counter: 
     total = ends[-1] if ends else 0
     if total <= sample or _chunks(ends) <= sample:
         return _exact(inventory, counter)
-    seen = _Seen(counter)
+    seen = _Count(counter)
     shares: list[float] = []
     smallest = CHUNK_PAGES
     for stretch in range(sample):
@@ -156,7 +156,7 @@ def _by_pages(inventory: Inventory, sample: int, draws: random.Random, counter: 
         index = bisect.bisect_right(ends, page)
         within = page - (ends[index - 1] if index else 0)
         offset = within // CHUNK_PAGES * CHUNK_BYTES
-        found = seen.look(inventory.paths[index], offset, CHUNK_BYTES)
+        found = seen.count(inventory.paths[index], offset, CHUNK_BYTES)
         if found is not None:
             shares.append(found[0] / found[1])
             smallest = min(smallest, found[1])
@@ -175,15 +175,15 @@ def _plus_minus(values: Sequence[float], left_out: float) -> float:
     return max(Z95 * math.sqrt(variance), RULE_OF_THREE / count * left_out)
 
 
-class _Seen:
-    """Adds up what was looked at."""
+class _Count:
+    """Adds up the pages that were counted."""
 
     def __init__(self, counter: PageCounter) -> None:
         self._counter = counter
         self.cached = self.pages = self.files = self.blind = self.gone = 0
         self._why: str | None = None
 
-    def look(self, path: str, offset: int, most: int | None) -> tuple[int, int] | None:
+    def count(self, path: str, offset: int, most: int | None) -> tuple[int, int] | None:
         """Return (cached, all) pages of a file, or of a stretch of it; None where there is nothing to see."""
         try:
             fd = os.open(path, _OPEN)
@@ -231,7 +231,7 @@ class _Seen:
 
 
 def _pages(size: int) -> int:
-    """Return the pages that hold so many bytes, the last one counted whole: else files seem 102 % cached."""
+    """Return the pages that hold this many bytes, the last one counted whole: otherwise files seem 102 % cached."""
     return (size + PAGE_BYTES - 1) // PAGE_BYTES
 
 

@@ -1,149 +1,171 @@
-"""Reads every probe on a clock without drift, beside training, at a cost it measures and writes down."""
+"""Reads every probe on a schedule that does not drift, beside training, at a cost it measures and records."""
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import os
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
-from edgetrain.device.base import Probe
+from edgetrain.device import Probe
 from edgetrain.inside.stream import append_event, now_us, write_json
-from edgetrain.sampling.lane import Lane
-from edgetrain.sampling.vigil import ClockWatch, Vigil
+from edgetrain.sampling.limiter import RateLimiter
+from edgetrain.sampling.monitor import ClockMonitor
+from edgetrain.sampling.schedule import ProbeAccount, Report, ScheduledProbe
 from edgetrain.units import S_PER_US, US_PER_S
 
-FLUSH_S = 1.0
-ACCOUNT_S = 5.0  # how often it is said, and looked at, what sampling costs
-# How long the end waits for a slow disk and for a last count of the page cache.
-LAST_WORD_S = 2.0
-# Kept latenesses: above this, every second one is forgotten.
-MOST_LATE = 20_000
-# The share of readings that may be missed, and the lateness, before a run is told to doubt its telemetry.
+FLUSH_INTERVAL_S = 1.0
+ACCOUNT_INTERVAL_S = 5.0  # how often sampler.json is rewritten
+# How long the end waits for a slow disk and for probes that block.
+CLOSING_LIMIT_S = 2.0
+# Recorded latenesses: above this, every second one is dropped.
+MAX_LATENESSES = 20_000
+# The share of readings that may be missed, and the lateness, before a run gets a doubt about its telemetry.
 DOUBT_MISSED_SHARE = 0.05
 DOUBT_LATE_P99_S = 0.1
-# What all of sampling may take of a core. Above it, what is read several times a second and does not tell power is
-# read less often, up to so many times.
-MOST_CPU_SHARE_OF_ALL = 0.008
-MOST_SLOWER = 5
-OFTEN_S = 0.5
+
+
+class Monitor(Protocol):
+    """What ends sampling, and asks for a reading of the slow probes; `monitor.StopMonitor` is one."""
+
+    @property
+    def ended(self) -> str | None:
+        """Why sampling ends; None: it goes on."""
+
+    def wait(self, seconds: float) -> None:
+        """Sleep, or return earlier when sampling ends."""
+
+    def pop_request(self) -> bool:
+        """Return whether an epoch ended since the last call."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplerAccount:
+    """What sampling cost and how well it kept its schedule; `sampler.json` in the run's folder."""
+
+    state: str  # running | ended: REASON. `running` in a run that has ended: the sampler was killed
+    pid: int
+    written_us: int  # when this was written
+    flushed_us: int | None  # up to when samples are on disk for certain
+    cpu_s: float
+    wall_s: float
+    start_cpu_s: float  # importing and opening: once
+    cpu_share: float | None  # of one core, after the start
+    read_wall_share: float | None
+    late_p50_s: float | None
+    late_p99_s: float | None
+    missed: int
+    reads_failed: Mapping[str, int]  # by stream and column
+    written_bytes: int
+    slower: int  # the rate limiter's slowdown
+    per_probe: Mapping[str, ProbeAccount]
 
 
 class Sampler:
-    """Fast probes on this thread, dear ones on one of their own, files written by a third.
+    """Fast probes on this thread, each probe that may block on a thread of its own, files written by another.
 
-    A slow disk under the record or a long count of the page cache thus delays no reading.
+    A slow disk under the record, a long count of the page cache or a sensor that waits thus delays no other reading.
     """
 
-    def __init__(self, run: Path, fast: Iterable[Probe], dear: Sequence[Probe], vigil: Vigil) -> None:
-        self._run, self._vigil = run, vigil
+    def __init__(
+        self, run: Path, probes: Iterable[Probe], monitor: Monitor, limiter: RateLimiter | None = None
+    ) -> None:
+        self._monitor = monitor
+        self._limiter = limiter or RateLimiter()
         self._began_us = now_us()
-        self._start_cpu_s = time.process_time()  # importing and opening: paid once
-        self._late_seen = 0
+        self._start_cpu_s = time.process_time()
         self._events = os.fspath(run / "events-sampler.jsonl")
-        self._account_at = os.fspath(run / "sampler.json")
-        start_us = self._began_us + 1000
+        self._account_path = os.fspath(run / "sampler.json")
         names: set[str] = set()
-        self._fast = [Lane(probe, run, start_us, _new_name(probe.name, names)) for probe in fast]
-        self._dear = [Lane(probe, run, start_us, _new_name(probe.name, names)) for probe in dear]
+        scheduled = [self._schedule(run, probe, _unique_name(probe.name, names)) for probe in probes]
+        self._fast = [each for each in scheduled if not each.probe.blocking]
+        self._blocking = [_BlockingProbe(each, self.report) for each in scheduled if each.probe.blocking]
+        self._all = scheduled
         self._late = array("f")
         self._late_every = 1
-        self._clock = ClockWatch()
-        self._thrift = Thrift([lane for lane in self._fast if not lane.powers and lane.probe.period_s < OFTEN_S])
+        self._late_seen = 0
+        self._clock = ClockMonitor()
         self._json_bytes = 0
+        self._flushed_us: int | None = None
         self._stop = threading.Event()
-        self._dear_now = threading.Condition()
-        self._dear_asked = False
         self._state = "running"
 
+    def _schedule(self, run: Path, probe: Probe, name: str) -> ScheduledProbe:
+        measures_power = any(column.endswith(("_w", "_j")) for column in probe.columns)
+        rate = self._limiter.add(probe.period_s, measures_power, probe.blocking)
+        return ScheduledProbe(probe, run, self._began_us + 1000, rate, name)
+
     def run(self) -> None:
-        """Sample until there is nothing left to sample for, then write everything down."""
-        writer = threading.Thread(target=self._write_on, name="writer", daemon=True)
-        dear = threading.Thread(target=self._read_dear, name="dear", daemon=True)
+        """Sample until the monitor ends it, then write everything down."""
+        writer = threading.Thread(target=self._write_files, name="writer", daemon=True)
         self._write_account()
         writer.start()
-        dear.start()
+        for each in self._blocking:
+            each.start()
         try:
             self._read_fast()
         finally:
             self._stop.set()
-            self.ask_dear()
-            # The last word on every counter, and on the cache, belongs to the record.
-            for lane in self._fast:
-                lane.take_last()
-            writer.join(LAST_WORD_S)
-            dear.join(LAST_WORD_S)
-            self._doubt_ourselves()
-            for lane in (*self._fast, *self._dear):
-                lane.close()
-            self._state = f"ended: {self._vigil.ended or 'an error'}"
+            # The last value of every counter, and of the cache, belongs in the record.
+            for each in self._blocking:
+                each.stop()
+            for scheduled in self._fast:
+                scheduled.read_last()
+            until_s = time.monotonic() + CLOSING_LIMIT_S
+            for thread in (writer, *self._blocking):
+                thread.join(max(0.0, until_s - time.monotonic()))
+            self._doubt_itself()
+            for scheduled in self._all:
+                scheduled.close()
+            self._flushed_us = now_us()
+            self._state = f"ended: {self._monitor.ended or 'an error'}"
             self._write_account()
 
-    def tell(self, kind: str, text: str, **facts: Any) -> None:
+    def report(self, kind: str, text: str, **facts: object) -> None:
         """Append one event."""
         append_event(self._events, kind, text, by="sampler", **facts)
 
-    def ask_dear(self) -> None:
-        """Have the dear probes read now (an epoch has ended)."""
-        with self._dear_now:
-            self._dear_asked = True
-            self._dear_now.notify()
-
     def _read_fast(self) -> None:
-        heap = [(lane.due_us, order, lane) for order, lane in enumerate(self._fast)]
+        heap = [(each.due_us, order, each) for order, each in enumerate(self._fast)]
         heapq.heapify(heap)
-        epochs = EpochWatch(self._run)
-        clock_due_us = now_us()
-        while self._vigil.ended is None:
-            due_us = min(heap[0][0] if heap else clock_due_us, clock_due_us)
+        check_due_us = now_us()
+        while self._monitor.ended is None:
+            due_us = min(heap[0][0] if heap else check_due_us, check_due_us)
             now = now_us()
             if now < due_us:
-                self._vigil.wait((due_us - now) * S_PER_US)
-                if self._vigil.take_asked():
-                    self.ask_dear()
+                self._monitor.wait((due_us - now) * S_PER_US)
+                if self._monitor.pop_request():
+                    for blocking in self._blocking:
+                        blocking.request()
                 continue
             self._note_late(now - due_us)
             while heap and heap[0][0] <= now:
-                _, order, lane = heapq.heappop(heap)
-                lane.take(self.tell)
-                heapq.heappush(heap, (lane.due_us, order, lane))
-            if clock_due_us <= now:
-                clock_due_us += ((now - clock_due_us) // US_PER_S + 1) * US_PER_S
+                _, order, scheduled = heapq.heappop(heap)
+                scheduled.read(self.report)
+                heapq.heappush(heap, (scheduled.due_us, order, scheduled))
+            if check_due_us <= now:
+                check_due_us += ((now - check_due_us) // US_PER_S + 1) * US_PER_S
                 for doubt, text in self._clock.check():
-                    self.tell("doubt", text, doubt=doubt)
-                self._thrift.mind(time.monotonic(), time.process_time())
-                if epochs.changed():
-                    self.ask_dear()
+                    self.report("doubt", text, doubt=doubt)
+                self._limiter.update(time.monotonic(), time.process_time())
 
-    def _read_dear(self) -> None:
-        """Read the dear probes when due, when asked, and once more at the end."""
-        while True:
-            ending = self._stop.is_set()
-            with self._dear_now:
-                asked, self._dear_asked = self._dear_asked, False
-            for lane in self._dear:
-                if asked or lane.due_us <= now_us():
-                    lane.take(self.tell)
-            if ending:
-                return
-            due_us = min((lane.due_us for lane in self._dear), default=now_us() + 60 * US_PER_S)
-            with self._dear_now:
-                if not self._dear_asked:
-                    self._dear_now.wait(max((due_us - now_us()) * S_PER_US, 0.0))
-
-    def _write_on(self) -> None:
+    def _write_files(self) -> None:
         account_s = time.monotonic()
-        while not self._stop.wait(FLUSH_S):
-            for lane in (*self._fast, *self._dear):
+        while not self._stop.wait(FLUSH_INTERVAL_S):
+            began_us = now_us()
+            for scheduled in self._all:
                 try:
-                    lane.writer.flush()
-                except Exception as error:  # one stream's bad row must not stop the others
-                    lane.why = f"{type(error).__name__}: {error}"
-            if time.monotonic() - account_s >= ACCOUNT_S:
+                    scheduled.writer.flush()
+                except Exception as error:  # one bad stream must not stop the others
+                    scheduled.why = f"{type(error).__name__}: {error}"
+            self._flushed_us = began_us
+            if time.monotonic() - account_s >= ACCOUNT_INTERVAL_S:
                 account_s = time.monotonic()
                 self._write_account()
 
@@ -152,102 +174,96 @@ class Sampler:
         if self._late_seen % self._late_every:
             return
         self._late.append(late_us * S_PER_US)
-        if len(self._late) > MOST_LATE:
+        if len(self._late) > MAX_LATENESSES:
             self._late = self._late[::2]
             self._late_every *= 2
 
-    def _doubt_ourselves(self) -> None:
+    def _doubt_itself(self) -> None:
         account = self.account()
-        reads = sum(lane.reads for lane in self._fast)
-        late_s = account["late_p99_s"] or 0.0
-        if account["missed"] > DOUBT_MISSED_SHARE * (reads + account["missed"]) or late_s > DOUBT_LATE_P99_S:
-            text = f"the sampler fell behind: {account['missed']} of {reads + account['missed']} readings missed, "
+        reads = sum(each.reads for each in self._fast)
+        late_s = account.late_p99_s or 0.0
+        if account.missed > DOUBT_MISSED_SHARE * (reads + account.missed) or late_s > DOUBT_LATE_P99_S:
+            text = f"the sampler fell behind: {account.missed} of {reads + account.missed} readings missed, "
             text += f"the latest hundredth more than {late_s * 1e3:.0f} ms late"
-            self.tell("doubt", text, doubt="sampler_fell_behind")
-        broken = [lane.writer.failed for lane in (*self._fast, *self._dear) if lane.writer.failed]
+            self.report("doubt", text, doubt="sampler_fell_behind")
+        broken = [each.writer.failed for each in self._all if each.writer.failed]
         if broken:
-            self.tell("doubt", f"telemetry could not be written: {broken[0]}", doubt="telemetry_lost")
+            self.report("doubt", f"telemetry could not be written: {broken[0]}", doubt="telemetry_lost")
 
-    def account(self) -> dict[str, Any]:
-        """Return what the sampling cost and how well it kept time."""
-        lanes = (*self._fast, *self._dear)
+    def account(self) -> SamplerAccount:
+        """Return what sampling cost so far and how well it kept its schedule."""
         late = sorted(self._late)
         wall_s = (now_us() - self._began_us) * S_PER_US
         cpu_s = time.process_time()
-        failed = {f"{lane.name}.{column}": count for lane in lanes for column, count in lane.failed.items()}
-        return {
-            "state": self._state,
-            "pid": os.getpid(),
-            "cpu_s": cpu_s,
-            "wall_s": wall_s,
-            "start_cpu_s": self._start_cpu_s,
-            "cpu_share": (cpu_s - self._start_cpu_s) / wall_s if wall_s > 0 else None,
-            "read_wall_share": sum(lane.busy_us for lane in self._fast) * S_PER_US / wall_s if wall_s > 0 else None,
-            "late_p50_s": late[len(late) // 2] if late else None,
-            "late_p99_s": late[min(int(len(late) * 0.99), len(late) - 1)] if late else None,
-            "missed": sum(lane.missed for lane in self._fast),
-            "reads_failed": failed,
-            "written_bytes": sum(lane.writer.written_bytes for lane in lanes) + self._json_bytes,
-            "slower": self._thrift.slower,
-            "per_probe": {lane.name: lane.account() for lane in lanes},
-        }
+        busy_s = sum(each.busy_us for each in self._all) * S_PER_US
+        return SamplerAccount(
+            state=self._state,
+            pid=os.getpid(),
+            written_us=now_us(),
+            flushed_us=self._flushed_us,
+            cpu_s=cpu_s,
+            wall_s=wall_s,
+            start_cpu_s=self._start_cpu_s,
+            cpu_share=(cpu_s - self._start_cpu_s) / wall_s if wall_s > 0 else None,
+            read_wall_share=busy_s / wall_s if wall_s > 0 else None,
+            late_p50_s=late[len(late) // 2] if late else None,
+            late_p99_s=late[min(int(len(late) * 0.99), len(late) - 1)] if late else None,
+            missed=sum(each.missed for each in self._fast),
+            reads_failed={
+                f"{each.name}.{column}": count for each in self._all for column, count in each.failed.items()
+            },
+            written_bytes=sum(each.writer.written_bytes for each in self._all) + self._json_bytes,
+            slower=self._limiter.slowdown,
+            per_probe={each.name: each.account() for each in self._all},
+        )
 
     def _write_account(self) -> None:
         try:
-            write_json(self._account_at, self.account())
-            self._json_bytes += os.stat(self._account_at).st_size
+            write_json(self._account_path, dataclasses.asdict(self.account()))
+            self._json_bytes += os.stat(self._account_path).st_size
         except OSError:
-            # No space left: the streams say so themselves, and the last account stays readable.
+            # No space left: the streams report that themselves, and the last account stays readable.
             return
 
 
-class Thrift:
-    """Has lanes read less often while sampling takes more than its share of a core, and more often when it does not.
+class _BlockingProbe(threading.Thread):
+    """Reads one probe that may block: when due, when requested, and once more at the end."""
 
-    By whole multiples of their periods, so that lanes go on being read together: each waking costs, too.
-    """
+    def __init__(self, scheduled: ScheduledProbe, report: Report) -> None:
+        super().__init__(name=scheduled.name, daemon=True)
+        self._scheduled, self._report = scheduled, report
+        self._wake = threading.Condition()
+        self._requested = self._ending = False
 
-    def __init__(self, lanes: Sequence[Lane]) -> None:
-        self.slower = 1
-        self._lanes = lanes
-        self._before: tuple[float, float] | None = None
+    def request(self) -> None:
+        """Read now."""
+        with self._wake:
+            self._requested = True
+            self._wake.notify()
 
-    def mind(self, now_s: float, cpu_s: float) -> None:
-        """Look at the CPU seconds used so far; a dear moment is let pass."""
-        before = self._before = self._before or (now_s, cpu_s)
-        if now_s - before[0] < ACCOUNT_S:
-            return
-        self._before = (now_s, cpu_s)
-        share = (cpu_s - before[1]) / (now_s - before[0])
-        if share > MOST_CPU_SHARE_OF_ALL:
-            self.slower = min(self.slower + 1, MOST_SLOWER)
-        elif self.slower > 1 and share * self.slower / (self.slower - 1) < MOST_CPU_SHARE_OF_ALL:
-            self.slower -= 1
-        for lane in self._lanes:
-            lane.slower = self.slower
+    def stop(self) -> None:
+        """Read once more and end."""
+        with self._wake:
+            self._requested = self._ending = True
+            self._wake.notify()
 
-
-class EpochWatch:
-    """Notices that the training process has rewritten `inside.json`, which it does at each epoch's end."""
-
-    def __init__(self, run: Path, stat: Callable[[str], os.stat_result] = os.stat) -> None:
-        self._path, self._stat = os.fspath(run / "inside.json"), stat
-        self._seen = self._stamp()
-
-    def changed(self) -> bool:
-        """Return whether it changed since the last call."""
-        before, self._seen = self._seen, self._stamp()
-        return self._seen != before
-
-    def _stamp(self) -> int:
-        try:
-            return self._stat(self._path).st_mtime_ns
-        except OSError:
-            return 0
+    def run(self) -> None:
+        """Read until stopped."""
+        while True:
+            with self._wake:
+                wait_s = (self._scheduled.due_us - now_us()) * S_PER_US
+                if not self._requested and wait_s > 0:
+                    self._wake.wait(wait_s)
+                requested, self._requested = self._requested, False
+                ending = self._ending
+            if requested or self._scheduled.due_us <= now_us():
+                self._scheduled.read(self._report)
+            if ending:
+                return
 
 
-def _new_name(name: str, taken: set[str]) -> str:
-    """Return a stream name nobody has: two boards' monitors may both be called `rails`."""
+def _unique_name(name: str, taken: set[str]) -> str:
+    """Return a stream name that is not taken: two boards' monitors may both be called `rails`."""
     chosen, count = name, 2
     while chosen in taken:
         chosen, count = f"{name}{count}", count + 1

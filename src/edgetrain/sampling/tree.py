@@ -1,7 +1,7 @@
 """The training process with all its descendants, summed.
 
 When a child is reaped the kernel adds its CPU time to the parent's `cutime` and its I/O to the parent's own, so sums
-over the living lose nothing of the loader workers that came and went.
+over living processes lose nothing of loader workers that have ended.
 """
 
 from __future__ import annotations
@@ -12,36 +12,34 @@ import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from edgetrain.device.base import CHEAP_S
-from edgetrain.device.kept import KeptFile
-from edgetrain.device.proc import TICKS_PER_S
+from edgetrain.device import FAST_S, TICKS_PER_S, KeptFile, ProbeEvent
 from edgetrain.errors import ProbeUnavailable
 from edgetrain.sampling.pagecache import PAGE_BYTES
 
-# Loader workers are forked by the main thread; children of other threads are looked for every so many times,
-# because a torch process has dozens of threads and each is a file to open.
-LOOK_FOR_CHILDREN_S = 1.0
+# How often the tree is searched. Loader workers are forked by the main thread; children of other threads are searched
+# for every fifth time, because a torch process has dozens of threads and each is a file to open.
+SEARCH_INTERVAL_S = 1.0
 ALL_THREADS_EVERY = 5
-# One look opens at most so many threads' files (10 µs each), and large trees are looked at less often.
-MOST_THREADS = 500
-LOOK_S_PER_PROCESS = 0.03
-# Beyond this many processes only the first are summed, and the run says so.
-MOST_PROCESSES = 256
-# One process costs about 15 µs a reading; this keeps the probe under half a percent of a core.
+# One search opens at most this many threads' files (10 µs each), and large trees are searched less often.
+MAX_THREADS = 500
+SEARCH_S_PER_PROCESS = 0.03
+# Beyond this many processes only the first are summed, and the run gets a doubt.
+MAX_PROCESSES = 256
+# One process costs about 15 µs per reading; this keeps the probe under half a percent of a core.
 S_PER_PROCESS = 0.003
 
 
 class ProcessTree:
-    """A process and its descendants, found again every second; never us."""
+    """A process and its descendants, searched for every second; never the sampler itself."""
 
     def __init__(self, pid: int, proc: Path = Path("/proc"), not_these: Collection[int] = ()) -> None:
         self.pid, self._proc, self._not = pid, os.fspath(proc), frozenset((*not_these, os.getpid()))
         self._members: dict[int, tuple[KeptFile, KeptFile | None]] = {}
-        self._looked = 0
-        self._looked_s = -math.inf
+        self._searches = 0
+        self._searched_s = -math.inf
         self._threads_left = 0
         self.truncated = False
-        self.look()
+        self.search()
         if not self._members:
             raise ProbeUnavailable(f"no process {pid} to watch")
 
@@ -50,15 +48,15 @@ class ProcessTree:
         """The members as last seen."""
         return self._members.keys()
 
-    def look(self) -> None:
-        """Find who belongs to the tree now."""
-        self._looked += 1
-        self._looked_s = time.monotonic()
-        every_thread = self._looked % ALL_THREADS_EVERY == 1
-        self._threads_left = MOST_THREADS
+    def search(self) -> None:
+        """Find the processes that belong to the tree now."""
+        self._searches += 1
+        self._searched_s = time.monotonic()
+        every_thread = self._searches % ALL_THREADS_EVERY == 1
+        self._threads_left = MAX_THREADS
         found: dict[int, None] = {}
         waiting = [self.pid]
-        while waiting and len(found) < MOST_PROCESSES:
+        while waiting and len(found) < MAX_PROCESSES:
             pid = waiting.pop()
             if pid in found or pid in self._not:
                 continue
@@ -66,7 +64,7 @@ class ProcessTree:
             waiting += self._children(pid, every_thread)
         self.truncated |= bool(waiting)
         if not every_thread:
-            # A child of a side thread is still there unless its file says otherwise.
+            # A child of a side thread is still there unless its file shows otherwise.
             for pid in self._members:
                 found.setdefault(pid, None)
         for pid in [pid for pid in self._members if pid not in found]:
@@ -75,10 +73,10 @@ class ProcessTree:
             if pid not in self._members:
                 self._add(pid)
 
-    def look_if_due(self) -> None:
-        """Look again when the last look is a second old, or more for a large tree."""
-        if time.monotonic() - self._looked_s >= max(LOOK_FOR_CHILDREN_S, LOOK_S_PER_PROCESS * len(self._members)):
-            self.look()
+    def search_if_due(self) -> None:
+        """Search again when the last search is a second old, or more for a large tree."""
+        if time.monotonic() - self._searched_s >= max(SEARCH_INTERVAL_S, SEARCH_S_PER_PROCESS * len(self._members)):
+            self.search()
 
     def cpu_s(self) -> float:
         """Return the CPU seconds of all, the reaped included."""
@@ -109,7 +107,7 @@ class ProcessTree:
         return (read, written, asked) if seen else (math.nan, math.nan, math.nan)
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
         for pid in list(self._members):
             self._drop(pid)
 
@@ -176,35 +174,36 @@ class ProcessProbe:
         "process_count",
         "thread_count",
     )
+    blocking = False
 
     def __init__(self, tree: ProcessTree) -> None:
         self._tree = tree
-        self.period_s = CHEAP_S
+        self.period_s = FAST_S
         self._most = [0.0] * 4
-        self._told = False
+        self._reported = False
 
     def read(self) -> list[float]:
-        """Return the sums now; NaN once nobody is left."""
-        self._tree.look_if_due()
+        """Return the sums now; NaN once no process is left."""
+        self._tree.search_if_due()
         cpu_s, rss_bytes, processes, threads = self._tree.totals()
         if not processes:
             return [math.nan] * len(self.columns)
-        self.period_s = max(CHEAP_S, processes * S_PER_PROCESS)
+        self.period_s = max(FAST_S, processes * S_PER_PROCESS)
         counters = (*self._tree.io_bytes(), cpu_s)
         # Between a worker's end and its reaping its part is in neither place: hold the counter still.
         self._most = [max(old, new) if new == new else old for old, new in zip(self._most, counters, strict=True)]
         seen = [most if new == new else math.nan for most, new in zip(self._most, counters, strict=True)]
         return [*seen, rss_bytes, float(processes), float(threads)]
 
-    def told(self) -> list[tuple[str, str]]:
-        """Tell once that the tree is larger than what is summed."""
-        if not self._tree.truncated or self._told:
+    def pop_events(self) -> list[ProbeEvent]:
+        """Report once that the tree is larger than what is summed."""
+        if not self._tree.truncated or self._reported:
             return []
-        self._told = True
-        return [("doubt", f"the training has more than {MOST_PROCESSES} processes; only these are summed")]
+        self._reported = True
+        return [ProbeEvent("doubt", f"the training has more than {MAX_PROCESSES} processes; only these are summed")]
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
         self._tree.close()
 
 

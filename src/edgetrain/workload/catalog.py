@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgetrain.errors import UsageError
+from edgetrain.workload.errors import RequestError
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+@dataclass(frozen=True)
+class CatalogEntry:
     """One catalogued workload."""
 
     name: str
@@ -24,21 +24,23 @@ class Entry:
     file_bytes: int | None = None  # mean size of one file
 
 
-CATALOG: dict[str, Entry] = {
+CATALOG: dict[str, CatalogEntry] = {
     known.name: known
     for known in (
-        Entry("lenet5", "mnist", (1, 28, 28), 10, 60_000, "LeNet-5 on MNIST (28x28 digits, one file)"),
-        Entry(
+        CatalogEntry("lenet5", "mnist", (1, 28, 28), 10, 60_000, "LeNet-5 on MNIST (28x28 digits, one file)"),
+        CatalogEntry(
             "mobilenet_v3", "gld", (3, 224, 224), 203, 23_080,
             "MobileNetV3-Large on Google Landmarks GLD-23k (JPEG files)", (800, 600), 122_000,
         ),
-        Entry(
+        CatalogEntry(
             "resnet18", "folder", (3, 224, 224), 1000, 50_000,
             "ResNet-18 on image folders, ImageNet style (JPEG files)", (640, 480), 134_000,
         ),
-        Entry("resnet18_cifar_gn", "cifar10", (3, 32, 32), 10, 50_000, "ResNet-18, 3x3 stem, GroupNorm, on CIFAR-10"),
-        Entry("vgg11", "cifar10", (3, 32, 32), 10, 50_000, "VGG-11 on CIFAR-10"),
-        Entry("lstm", "tokens", (57,), 33_278, 36_000, "two-layer LSTM on WikiText-like tokens"),
+        CatalogEntry(
+            "resnet18_cifar_gn", "cifar10", (3, 32, 32), 10, 50_000, "ResNet-18, 3x3 stem, GroupNorm, on CIFAR-10"
+        ),
+        CatalogEntry("vgg11", "cifar10", (3, 32, 32), 10, 50_000, "VGG-11 on CIFAR-10"),
+        CatalogEntry("lstm", "tokens", (57,), 33_278, 36_000, "two-layer LSTM on WikiText-like tokens"),
     )
 }  # fmt: skip
 
@@ -46,13 +48,13 @@ CATALOG: dict[str, Entry] = {
 _ALIASES = {"lenet": "lenet5", "mobilenet": "mobilenet_v3", "mobilenetv3": "mobilenet_v3", "vgg": "vgg11"}
 
 
-def entry(name: str) -> Entry:
-    """Return the catalogued workload of this name, or say which there are."""
+def entry(name: str) -> CatalogEntry:
+    """Return the catalogued workload of this name; RequestError lists the known names."""
     key = name.strip().lower().replace("-", "_")
     known = CATALOG.get(_ALIASES.get(key, key))
     if known is None:
-        raise UsageError(
-            f"no workload is called {name!r}; there are {', '.join(CATALOG)}, and your own as module:function"
+        raise RequestError(
+            f"no workload is called {name!r}; known: {', '.join(CATALOG)}, and your own as module:function"
         )
     return known
 

@@ -1,15 +1,14 @@
 """Generates the datasets that are few files: MNIST's digits, CIFAR-10's records, a text's tokens.
 
 They can be learnt from (digits are digits, a class has its colours, words follow words), so that a falling loss
-says the training works.
+shows that the training works.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 

@@ -1,25 +1,25 @@
-"""Draws JPEG pictures that cost a decoder what photographs cost: fractal texture, edges, soft colour.
+"""Draws JPEG pictures that take as long to decode as photographs: fractal texture, edges, soft colour.
 
-Noise or flat colour would not do: a decoder's time follows the coefficients that survived quantisation, and a
-reader's follows the bytes. Photographs have an amplitude spectrum near 1/f, hard edges where things end, and
-colour that varies slowly; so has this. A picture follows from (seed, index) alone.
+Noise or flat colour would be wrong: decoding time follows the coefficients that are left after quantisation, and
+reading time follows the bytes. Like photographs, these pictures have an amplitude spectrum near 1/f, hard edges and
+slowly varying colour. A picture follows from (seed, index) alone.
 """
 
 from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
 
-Plane = np.ndarray[Any, np.dtype[Any]]
+if TYPE_CHECKING:
+    Plane = np.ndarray[Any, np.dtype[Any]]
 
 BANK = 1024  # side of a texture; pictures are cut from it
 QUALITY = 85  # what photo sites write
-DENSE = 3.4  # bits a pixel above which a collection is one of barely compressed pictures, as ImageNet is
+DENSE = 3.4  # bits per pixel above which pictures count as barely compressed, as in ImageNet
 DENSE_QUALITY = 93
 SIGMA = 0.35  # of the log of file sizes: photographs of one resolution differ by about a third
 NEAR = 0.12  # how near to its drawn size a file must come before we stop trying
@@ -70,7 +70,7 @@ def _shapes(rng: np.random.Generator, width: int, height: int) -> tuple[Any, Any
 
     def draw(kind: str, *where: Any) -> None:
         colours = rng.integers(40, 220), rng.integers(100, 156), rng.integers(100, 156)
-        for pen, colour in zip(pens, colours, strict=True):
+        for pen, colour in zip(pens, colours):
             getattr(pen, kind)(*where, fill=int(colour))
 
     for _ in range(int(rng.integers(2, 7))):

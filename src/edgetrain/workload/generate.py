@@ -1,8 +1,8 @@
 """Generates a dataset of the right shape: same formats, file counts, sizes and decoding cost as the real one.
 
-Deterministic by seed, resumable (files appear whole under their names, and what is there is not drawn again), with
-progress. Pictures are drawn by several processes; each draws the indexes that are its own, so that their number does
-not change the result.
+Deterministic by seed, resumable (files appear whole under their names, and existing ones are not drawn again), with
+progress. Pictures are drawn by several processes; each draws its own indexes, so that their number does not change the
+result.
 """
 
 from __future__ import annotations
@@ -19,31 +19,30 @@ import selectors
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Callable, Iterator
 
 import numpy as np
 
-from edgetrain.errors import UsageError, WorkloadError
 from edgetrain.inside.stream import write_json
-from edgetrain.units import spell_bytes
 from edgetrain.workload import compact
-from edgetrain.workload.catalog import CATALOG, Entry
+from edgetrain.workload.catalog import CATALOG, CatalogEntry
 from edgetrain.workload.drawing import jpeg
+from edgetrain.workload.errors import RequestError, TrainingError
 
 Progress = Callable[[int, int], None]
 
-VERSION = 1  # of what is drawn; a change makes old datasets be generated anew
+VERSION = 1  # of what is drawn; after a change existing datasets are generated again
 MARKER = "dataset.json"
 USERS = 233  # in GLD-23k's training split
 MOST_SAMPLES = 10_000_000
-HEADROOM = 1.05  # of the space asked for, over the mean size: sizes are drawn, and folders need blocks too
-ALONE = 64  # pictures below which other processes would cost more than they bring
+HEADROOM = 1.05  # sizes vary around their mean, and folders need blocks too
+IN_ONE_PROCESS = 64  # pictures up to which other processes would cost more than they save
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+@dataclass(frozen=True)
+class DatasetRecipe:
     """What to generate; the folder's name and contents follow from it."""
 
     kind: str
@@ -56,27 +55,27 @@ class Recipe:
         return f"{self.kind}-{self.samples}-seed{self.seed}"
 
 
-def recipe(known: Entry, scale: float, seed: int = 0) -> Recipe:
+def recipe_for(known: CatalogEntry, scale: float, seed: int = 0) -> DatasetRecipe:
     """Return what a workload's generated dataset is at a scale; 1 is the size of the papers' dataset."""
     if not scale > 0:
-        raise UsageError(f"a dataset's scale must be above 0, not {scale:g}; the papers use 0.25, 1 and 4")
+        raise RequestError(f"a dataset's scale must be above 0, not {scale:g}; the papers use 0.25, 1 and 4")
     samples = max(1, round(known.samples * scale))
     if samples > MOST_SAMPLES:
-        raise UsageError(f"scale {scale:g} asks for {samples} samples; at most {MOST_SAMPLES} can be generated")
-    return Recipe(known.dataset, samples, seed)
+        raise RequestError(f"scale {scale:g} asks for {samples} samples; at most {MOST_SAMPLES} can be generated")
+    return DatasetRecipe(known.dataset, samples, seed)
 
 
-def _entry(kind: str) -> Entry:
+def _entry(kind: str) -> CatalogEntry:
     return next(known for known in CATALOG.values() if known.dataset == kind)
 
 
-def expected_bytes(what: Recipe) -> int:
+def expected_bytes(what: DatasetRecipe) -> int:
     """Return about how large the dataset will be."""
     known = _entry(what.kind)
     return what.samples * (known.file_bytes or compact.SAMPLE_BYTES[what.kind])
 
 
-def is_ready(root: Path, what: Recipe) -> bool:
+def is_ready(root: Path, what: DatasetRecipe) -> bool:
     """Return whether this very dataset lies complete in the folder."""
     try:
         marker = json.loads((root / MARKER).read_text())
@@ -85,7 +84,7 @@ def is_ready(root: Path, what: Recipe) -> bool:
     return bool(marker == _marker(what))
 
 
-def _marker(what: Recipe) -> dict[str, object]:
+def _marker(what: DatasetRecipe) -> dict[str, str | int]:
     return {
         "edgetrain": "dataset",
         "version": VERSION,
@@ -96,45 +95,59 @@ def _marker(what: Recipe) -> dict[str, object]:
     }
 
 
-def generate(root: Path, what: Recipe, progress: Progress | None = None, processes: int | None = None) -> Path:
+def free_bytes(folder: Path) -> int:
+    """Return the space left on the folder's file system."""
+    return shutil.disk_usage(folder).free
+
+
+def generate_dataset(
+    root: Path,
+    what: DatasetRecipe,
+    progress: Progress | None = None,
+    processes: int | None = None,
+    in_one_process: int = IN_ONE_PROCESS,
+    free: Callable[[Path], int] = free_bytes,
+) -> Path:
     """Make the dataset in this folder, or what is missing of it; return the folder."""
     if is_ready(root, what):
         return root
-    tell = progress or (lambda done, total: None)
+    report = progress or (lambda done, total: None)
     if importlib.util.find_spec("PIL") is None:
-        raise WorkloadError("drawing a dataset needs Pillow; pip install Pillow, or give your own with --dataset")
+        raise TrainingError("drawing a dataset needs Pillow; pip install Pillow, or give your own with --dataset")
     try:
         root.mkdir(parents=True, exist_ok=True)
         (root / MARKER).unlink(missing_ok=True)
         if what.kind in compact.WRITERS:
-            tell(0, what.samples)
+            report(0, what.samples)
             compact.WRITERS[what.kind](root, what.samples, what.seed)
         else:
-            _pictures(root, what, tell, processes or len(os.sched_getaffinity(0)))
+            missing = _begin_pictures(root, what, free)
+            processes = processes or len(os.sched_getaffinity(0))
+            _draw_missing(root, what, report, missing, 1 if missing <= in_one_process else min(processes, missing))
         write_json(str(root / MARKER), _marker(what))
     except OSError as error:
         raise _spelled(error, root) from None
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"interrupted; what is drawn of the dataset in {root} stays, and the same command goes on from it"
+            f"interrupted; what is drawn of the dataset in {root} stays, and the same command continues from there"
         ) from None
-    tell(what.samples, what.samples)
+    report(what.samples, what.samples)
     return root
 
 
-def _spelled(error: OSError, root: Path) -> WorkloadError:
+def _spelled(error: OSError, root: Path) -> TrainingError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return WorkloadError(
-            f"no space left for the generated dataset in {root}; what is there is kept and generation goes on from it: "
-            f"make room, or use a smaller --scale or another --store"
+        return TrainingError(
+            f"no space left for the generated dataset in {root}; free some space and run it again (it continues from "
+            f"what is there), or use a smaller scale or another --store"
         )
-    return WorkloadError(
+    return TrainingError(
         f"cannot write the generated dataset to {root}: {error.strerror}; give another folder (--store, or -o of "
         f"edgetrain data)"
     )
 
 
-def picture_path(root: Path, what: Recipe, index: int) -> Path:
+def picture_path(root: Path, what: DatasetRecipe, index: int) -> Path:
     """Return where picture `index` lies."""
     name = hashlib.sha1(f"{what.seed}-{index}".encode()).hexdigest()[:16] + ".jpg"
     if what.kind == "gld":
@@ -142,30 +155,30 @@ def picture_path(root: Path, what: Recipe, index: int) -> Path:
     return root / "train" / f"n{index % _entry(what.kind).classes:08d}" / name
 
 
-def _pictures(root: Path, what: Recipe, tell: Progress, processes: int) -> None:
+def _begin_pictures(root: Path, what: DatasetRecipe, free: Callable[[Path], int]) -> int:
+    """Make the folders, check the space, and return how many pictures are missing."""
     known = _entry(what.kind)
     assert known.file_bytes is not None
     _index(root, what, known)
     for leftover in root.glob("**/*.part-*"):
         leftover.unlink(missing_ok=True)
     missing = sum(1 for index in range(what.samples) if not _is_there(picture_path(root, what, index)))
-    free = shutil.disk_usage(root).free
-    needed = int(missing * known.file_bytes * HEADROOM)
-    if needed > free:
-        raise WorkloadError(
-            f"the dataset needs {spell_bytes(needed)} more and {root} has {spell_bytes(free)} left; make room, or use "
-            f"a smaller --scale or another --store"
+    needed, left = missing * known.file_bytes * HEADROOM, free(root)
+    if needed > left:
+        raise TrainingError(
+            f"the dataset needs {needed / 1e6:.1f} MB more and {root} has {left / 1e6:.1f} MB left; free some space, "
+            f"or use a smaller scale or another --store"
         )
+    return missing
+
+
+def _draw_missing(root: Path, what: DatasetRecipe, report: Progress, missing: int, processes: int) -> None:
     done = what.samples - missing
-    tell(done, what.samples)
-    if missing <= ALONE or processes == 1:
-        for _ in draw(root, what, 0, 1):
-            done += 1
-            tell(done, what.samples)
-        return
-    for step in _in_processes(root, what, min(processes, missing)):
+    report(done, what.samples)
+    steps = (1 for _ in draw(root, what, 0, 1)) if processes <= 1 else _in_processes(root, what, processes)
+    for step in steps:
         done += step
-        tell(min(done, what.samples), what.samples)
+        report(min(done, what.samples), what.samples)
 
 
 def _is_there(path: Path) -> bool:
@@ -176,7 +189,7 @@ def _is_there(path: Path) -> bool:
         return False
 
 
-def _index(root: Path, what: Recipe, known: Entry) -> None:
+def _index(root: Path, what: DatasetRecipe, known: CatalogEntry) -> None:
     """Make the folders and, for Google Landmarks, the CSV."""
     if what.kind == "folder":
         for index in range(min(known.classes, what.samples)):
@@ -199,7 +212,7 @@ def _index(root: Path, what: Recipe, known: Entry) -> None:
     temporary.replace(root / "mini_gld_train_split.csv")
 
 
-def draw(root: Path, what: Recipe, part: int, parts: int) -> Iterator[int]:
+def draw(root: Path, what: DatasetRecipe, part: int, parts: int) -> Iterator[int]:
     """Draw the missing pictures whose index is `part` modulo `parts`; yield each index once it is written."""
     known = _entry(what.kind)
     assert known.picture is not None and known.file_bytes is not None
@@ -218,15 +231,15 @@ def draw(root: Path, what: Recipe, part: int, parts: int) -> Iterator[int]:
         yield index
 
 
-def _in_processes(root: Path, what: Recipe, processes: int) -> Iterator[int]:
-    """Draw in several processes; yield how many pictures each report adds."""
+def _in_processes(root: Path, what: DatasetRecipe, processes: int) -> Iterator[int]:
+    """Draw in several processes; yield how many pictures were drawn since the last time."""
     arguments = [str(root), what.kind, str(what.samples), str(what.seed)]
     environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
     children = []
     try:
         with selectors.DefaultSelector() as waiting:
             for part in range(processes):
-                command = [sys.executable, "-m", __name__, *arguments, f"{part}/{processes}"]
+                command = [sys.executable, "-m", "edgetrain.workload.generate", *arguments, f"{part}/{processes}"]
                 # In a session of its own: Ctrl-C reaches it through us, and not amid its imports.
                 child = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, start_new_session=True)
                 children.append(child)
@@ -244,7 +257,7 @@ def _in_processes(root: Path, what: Recipe, processes: int) -> Iterator[int]:
             if status == errno.ENOSPC:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if status:
-                raise WorkloadError(
+                raise TrainingError(
                     f"a process that draws pictures ended with status {status}; what it drew is kept, run it again"
                 )
     finally:
@@ -265,10 +278,10 @@ def main() -> int:
     given = parser.parse_args()
     part, parts = map(int, given.part.split("/"))
     try:
-        for _ in draw(given.root, Recipe(given.kind, given.samples, given.seed), part, parts):
+        for _ in draw(given.root, DatasetRecipe(given.kind, given.samples, given.seed), part, parts):
             os.write(1, b".")
     except BrokenPipeError:
-        return 0  # whoever asked has gone; what is drawn is kept
+        return 0  # the process that started us is gone; what is drawn is kept
     except KeyboardInterrupt:
         return 130
     except OSError as error:

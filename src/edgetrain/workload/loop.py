@@ -1,24 +1,23 @@
-"""The training loop: asks, copies, steps, and says so to the stopwatch; or paces itself where no step is computed."""
+"""The training loop: fetches, copies, steps, and marks each instant; or sleeps where the step is paced."""
 
 from __future__ import annotations
 
 import itertools
 import signal
 import time
-from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Iterable, Protocol
 
 import torch
 
-from edgetrain.errors import UsageError, WorkloadError
-from edgetrain.schema import Experiment
-from edgetrain.workload.job import Job
+from edgetrain.workload.errors import RequestError, TrainingError
+from edgetrain.workload.job import TrainingJob
+from edgetrain.workload.training import PreparedTraining
 
-DYING_S = 0.2  # a killed worker's connection breaks before its parent can learn of its end
+WORKER_EXIT_S = 0.2  # a killed worker's connection breaks before its parent can learn of its end
 
 
-class Stopwatch(Protocol):
-    """What the loop tells (`edgetrain.inside.session.Session`)."""
+class LoopRecorder(Protocol):
+    """Where the loop marks its instants (`edgetrain.inside.session`)."""
 
     def epoch(self, number: int) -> None: ...
     def copying(self) -> None: ...
@@ -27,24 +26,24 @@ class Stopwatch(Protocol):
     def epoch_done(self, number: int, loss: float | None) -> None: ...
 
 
-class Listener(Protocol):
-    """Who follows the loop from outside; `batch` is read by another thread, so that the loop does not wait for it."""
+class ProgressListener(Protocol):
+    """Follows the loop; `minibatches` is read by another thread, so that the loop does not wait for it."""
 
-    batch: int
+    minibatches: int
 
     def epoch_began(self, epoch: int) -> None: ...
     def epoch_ended(self, epoch: int, loss: float | None) -> None: ...
 
 
-def compute_device(asked: str) -> torch.device | None:
+def compute_device(compute: str) -> torch.device | None:
     """Return where to compute; None where the step is paced."""
-    if asked == "paced":
+    if compute == "paced":
         return None
-    if asked == "cpu":
+    if compute == "cpu":
         return torch.device("cpu")
     available = torch.cuda.is_available()
-    if asked == "cuda" and not available:
-        raise UsageError(
+    if compute == "cuda" and not available:
+        raise RequestError(
             "no CUDA device is usable by this torch; use --compute cpu, or --compute paced --compute-ms 30"
         )
     return torch.device("cuda" if available else "cpu")
@@ -63,91 +62,102 @@ def moved(minibatch: Any, device: torch.device, pinned: bool) -> Any:
     return minibatch
 
 
-def train(experiment: Experiment, job: Job, stopwatch: Stopwatch, listener: Listener) -> None:
-    """Train for the experiment's epochs."""
-    device = compute_device(experiment.compute)
-    if device is None:
-        _pace(experiment, job, stopwatch, listener)
-        return
-    pinned = experiment.loading.pin_memory
+def train(job: TrainingJob, training: PreparedTraining, recording: LoopRecorder, listener: ProgressListener) -> None:
+    """Train for the job's epochs."""
+    device = compute_device(job.compute)
     try:
-        network = job.network.to(device).train()
-        optimizer = job.optimizer(network.parameters())
-        total = torch.zeros((), device=device)
-        for epoch in range(experiment.epochs):
-            _begin(epoch, stopwatch, listener)
-            total.zero_()
-            steps = 0
-            for minibatch in _capped(experiment, job):
-                # Not from `ready` on: letting go of the minibatch before unmaps its memory, and that is no copy.
-                stopwatch.copying()
-                minibatch = moved(minibatch, device, pinned)
-                stopwatch.copied()
-                optimizer.zero_grad(set_to_none=True)
-                loss = job.step(network, minibatch)
-                loss.backward()
-                optimizer.step()
-                # Added up on the device: reading it here would make the host wait for the step.
-                total += loss.detach()
-                stopwatch.launched()
-                steps += 1
-                listener.batch = steps
-            _end(epoch, float(total) / steps if steps else None, steps, stopwatch, listener)
-    except torch.cuda.OutOfMemoryError as error:
-        raise WorkloadError(
-            f"the accelerator ran out of memory ({str(error).splitlines()[0]}); lower --batch-size {job.batch_size}"
-        ) from None
-    except (RuntimeError, OSError, EOFError):
-        _name_dead_workers(job)
+        if device is None:
+            _pace(job, training, recording, listener)
+        else:
+            _compute(job, training, device, recording, listener)
+    except (RuntimeError, OSError, EOFError) as error:
+        if _is_out_of_memory(error):
+            raise TrainingError(
+                f"the accelerator ran out of memory ({str(error).splitlines()[0]}); lower --batch-size, which is "
+                f"{training.batch_size}"
+            ) from None
+        _name_dead_workers(training)
         raise
 
 
-def _pace(experiment: Experiment, job: Job, stopwatch: Stopwatch, listener: Listener) -> None:
-    """Stand in for an accelerator: sleep until the step's time is up, leaving the CPU to the loaders."""
-    if experiment.compute_ms is None:
-        raise UsageError("paced compute needs the time of a step: --compute-ms 30")
-    step_s = experiment.compute_ms / 1e3
-    try:
-        for epoch in range(experiment.epochs):
-            _begin(epoch, stopwatch, listener)
-            steps = 0
-            for _ in _capped(experiment, job):
-                until_s = time.monotonic() + step_s
-                while (left_s := until_s - time.monotonic()) > 0:
-                    time.sleep(left_s)
-                stopwatch.launched()
-                steps += 1
-                listener.batch = steps
-            _end(epoch, None, steps, stopwatch, listener)
-    except (RuntimeError, OSError, EOFError):
-        _name_dead_workers(job)
-        raise
+def _compute(
+    job: TrainingJob,
+    training: PreparedTraining,
+    device: torch.device,
+    recording: LoopRecorder,
+    listener: ProgressListener,
+) -> None:
+    network = training.network.to(device).train()
+    optimizer = training.optimizer(network.parameters())
+    total = torch.zeros((), device=device)
+    for epoch in range(job.epochs):
+        _begin(epoch, recording, listener)
+        total.zero_()
+        steps = 0
+        for minibatch in _capped(job, training):
+            # Not from `ready` on: freeing the previous minibatch unmaps its memory, and that is not part of the copy.
+            recording.copying()
+            minibatch = moved(minibatch, device, job.pin_memory)
+            recording.copied()
+            optimizer.zero_grad(set_to_none=True)
+            loss = training.step(network, minibatch)
+            loss.backward()
+            optimizer.step()
+            # Added up on the device: reading it here would make the host wait for the step.
+            total += loss.detach()
+            recording.launched()
+            steps += 1
+            listener.minibatches = steps
+        _end(epoch, float(total) / steps if steps else None, steps, recording, listener)
 
 
-def _name_dead_workers(job: Job) -> None:
+def _pace(job: TrainingJob, training: PreparedTraining, recording: LoopRecorder, listener: ProgressListener) -> None:
+    """Sleep for the duration of each step, which leaves the CPU to the loaders as an accelerator does."""
+    if job.compute_ms is None:
+        raise RequestError("paced compute needs the duration of a step: --compute-ms 30")
+    step_s = job.compute_ms / 1e3
+    for epoch in range(job.epochs):
+        _begin(epoch, recording, listener)
+        steps = 0
+        for _ in _capped(job, training):
+            until_s = time.monotonic() + step_s
+            while (left_s := until_s - time.monotonic()) > 0:
+                time.sleep(left_s)
+            recording.launched()
+            steps += 1
+            listener.minibatches = steps
+        _end(epoch, None, steps, recording, listener)
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    # Before torch 1.13 it has no type of its own.
+    kind = getattr(torch.cuda, "OutOfMemoryError", None)
+    return (kind is not None and isinstance(error, kind)) or str(error).startswith("CUDA out of memory")
+
+
+def _name_dead_workers(training: PreparedTraining) -> None:
     """Raise, naming them, where loader workers were killed: all torch may have seen is a connection that was reset."""
-    time.sleep(DYING_S)
-    for number, worker in enumerate(getattr(getattr(job.loader, "_iterator", None), "_workers", ())):
+    time.sleep(WORKER_EXIT_S)
+    for number, worker in enumerate(getattr(getattr(training.loader, "_iterator", None), "_workers", ())):
         if worker.exitcode is not None and worker.exitcode < 0:
             name = signal.Signals(-worker.exitcode).name
-            raise WorkloadError(f"a loader worker died: worker {number} (process {worker.pid}) was ended by {name}")
+            raise TrainingError(f"a loader worker died: worker {number} (process {worker.pid}) was ended by {name}")
 
 
-def _capped(experiment: Experiment, job: Job) -> Iterable[Any]:
+def _capped(job: TrainingJob, training: PreparedTraining) -> Iterable[Any]:
     """Return the loader; an iterable dataset has no sampler that could end an epoch early."""
-    if job.samples is not None or experiment.max_minibatches is None:
-        return job.loader
-    return itertools.islice(job.loader, experiment.max_minibatches)
+    if training.samples is not None or job.max_minibatches is None:
+        return training.loader
+    return itertools.islice(training.loader, job.max_minibatches)
 
 
-def _begin(epoch: int, stopwatch: Stopwatch, listener: Listener) -> None:
-    listener.batch = 0
+def _begin(epoch: int, recording: LoopRecorder, listener: ProgressListener) -> None:
     listener.epoch_began(epoch)
-    stopwatch.epoch(epoch)
+    recording.epoch(epoch)
 
 
-def _end(epoch: int, loss: float | None, steps: int, stopwatch: Stopwatch, listener: Listener) -> None:
+def _end(epoch: int, loss: float | None, steps: int, recording: LoopRecorder, listener: ProgressListener) -> None:
     if not steps:
-        raise WorkloadError("the dataset gave no minibatch; check that it is not empty")
-    stopwatch.epoch_done(epoch, loss)
+        raise TrainingError("the dataset gave no minibatch; check that it is not empty")
+    recording.epoch_done(epoch, loss)
     listener.epoch_ended(epoch, loss)

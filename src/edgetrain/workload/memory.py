@@ -1,6 +1,6 @@
-"""Counts what training a network takes: parameters, gradients, optimiser state, buffers, activations at a batch size.
+"""Counts the memory that training a network takes: parameters, gradients, optimizer state, buffers, activations.
 
-    python -m edgetrain.workload.memory mobilenet_v3 --batch 16
+    python -m edgetrain.workload.memory mobilenet_v3 --batch 16          (torch 2.0 or later)
 
 The network is built on torch's meta device, where tensors have shapes and no memory, so a network that would not fit
 here can be counted. Activations are what autograd really keeps for the backward pass, each storage once.
@@ -9,36 +9,53 @@ here can be counted. Activations are what autograd really keeps for the backward
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Sequence
 
 import torch
 from torch import nn
 
-from edgetrain.errors import UsageError
-from edgetrain.schema.memory import MemoryNeed
-from edgetrain.schema.origin import Origin
 from edgetrain.workload.catalog import entry, is_own
+from edgetrain.workload.errors import RequestError
 from edgetrain.workload.networks import build, example
 
-# Copies of the parameters that an optimiser keeps beside them (a test checks each against torch's own).
+# Copies of the parameters that an optimizer keeps beside them (a test checks each against torch's own).
 STATE_COPIES = {"sgd": 1, "adam": 2, "adamw": 2}
+
+
+@dataclass(frozen=True)
+class MemoryCount:
+    """Bytes on the accelerator, part by part; the keys are those of `edgetrain.schema.MemoryNeed`."""
+
+    network: str
+    batch_size: int
+    origin: str
+    parameters: int
+    tensors_bytes: int
+    parameters_bytes: int
+    gradients_bytes: int
+    optimizer_bytes: int
+    buffers_bytes: int
+    activations_bytes: int
+    input_bytes: int
+    dataset_bytes: int | None
 
 
 def count(
     name: str, batch_size: int, optimizer: str = "sgd", momentum: float = 0.9, classes: int | None = None
-) -> MemoryNeed:
+) -> MemoryCount:
     """Count a catalogued network on the meta device."""
     if is_own(name):
-        raise UsageError(
-            f"{name} is your own network: run it once (edgetrain run {name}) and ask with the run's name instead"
+        raise RequestError(
+            f"{name} is your own network: run it once (edgetrain run {name}) and give the name of that run instead"
         )
     if batch_size < 1:
-        raise UsageError(f"a minibatch holds at least one sample, not {batch_size}")
+        raise RequestError(f"a minibatch holds at least one sample, not {batch_size}")
     if optimizer not in STATE_COPIES:
-        raise UsageError(f"no optimizer is called {optimizer!r}; there are {', '.join(STATE_COPIES)}")
+        raise RequestError(f"no optimizer is called {optimizer!r}; known: {', '.join(STATE_COPIES)}")
     known = entry(name)
     with torch.device("meta"):
         network = build(known.name, classes)
@@ -55,10 +72,10 @@ def count(
         "input_bytes": _bytes(inputs) + _bytes(targets),
     }
     dataset = known.samples * known.file_bytes if known.file_bytes else None
-    return MemoryNeed(
+    return MemoryCount(
         network=known.name,
         batch_size=batch_size,
-        origin=Origin.PREDICTED,
+        origin="predicted",
         parameters=sum(each.numel() for each in network.parameters()),
         tensors_bytes=sum(parts.values()),
         dataset_bytes=dataset,
@@ -69,7 +86,7 @@ def count(
 def kept_bytes(network: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> int:
     """Return the bytes autograd keeps between forward and backward; parameters, buffers and input are not counted."""
     own = {_storage(each) for each in (*network.parameters(), *network.buffers(), inputs, targets)}
-    kept: dict[int, Any] = {}  # storages are held, so that none is freed and its address used again
+    kept: dict[int, torch.UntypedStorage] = {}  # storages are held, so that none is freed and its address used again
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         if _storage(tensor) not in own:
@@ -102,10 +119,10 @@ def main(argv: Sequence[str]) -> int:
     asked = parser.parse_args(argv)
     try:
         need = count(asked.network, asked.batch, asked.optimizer, asked.momentum, asked.classes)
-    except UsageError as error:
+    except RequestError as error:
         print(f"edgetrain: {error}", file=sys.stderr)
         return error.exit_status
-    print(json.dumps(need.document()))
+    print(json.dumps(dataclasses.asdict(need)))
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgetrain.workload.catalog import Entry
+from edgetrain.workload.catalog import CatalogEntry
 
 CROP_SCALE = (0.08, 1.0)
 CROP_RATIO = (3 / 4, 4 / 3)
@@ -54,7 +54,7 @@ def cutout_(image: torch.Tensor, side: int = CUTOUT) -> torch.Tensor:
     return image
 
 
-class Photograph:
+class PhotographTransform:
     """The papers' recipe for pictures: crop to the network's size, flip, normalise by 0.5, cutout."""
 
     def __init__(self, side: int, cutout: bool = True) -> None:
@@ -70,7 +70,7 @@ class Photograph:
         return cutout_(image) if self.cutout else image
 
 
-class Small:
+class SmallImageTransform:
     """For images that come as arrays: pad and crop by 4 and flip where asked, then normalise."""
 
     def __init__(self, mean: Any, std: Any, augment: bool) -> None:
@@ -90,12 +90,12 @@ class Small:
         return image
 
 
-def for_workload(known: Entry) -> Any:
+def for_workload(known: CatalogEntry) -> Any:
     """Return the transform of a catalogued workload."""
     if known.dataset == "tokens":
         return torch.from_numpy
     if known.dataset == "mnist":
-        return Small(MNIST_MEAN, MNIST_STD, augment=False)
+        return SmallImageTransform(MNIST_MEAN, MNIST_STD, augment=False)
     if known.dataset == "cifar10":
-        return Small(CIFAR_MEAN, CIFAR_STD, augment=True)
-    return Photograph(known.shape[-1], cutout=known.dataset == "gld")
+        return SmallImageTransform(CIFAR_MEAN, CIFAR_STD, augment=True)
+    return PhotographTransform(known.shape[-1], cutout=known.dataset == "gld")

@@ -29,16 +29,20 @@ def hugging_face(timing: str = "async") -> Any:
 
 
 class Recorder:
-    """What both callbacks do, in our own words."""
+    """What both callbacks do."""
 
     def __init__(self, timing: str) -> None:
         self._timing = timing
         self._session: Any = None
 
-    def begin(self, epoch: int) -> None:
-        """Training begins, at this epoch."""
+    def begin(self) -> None:
+        """Training begins."""
         self._session = session.begin(watch.run_directory(), self._timing, steps=True)
-        self._session.resumed(epoch)
+
+    def epoch(self, epoch: int) -> None:
+        """An epoch begins."""
+        if self._session is not None:
+            self._session.epoch(epoch)
 
     def epoch_done(self, epoch: int, loss: Any) -> None:
         """An epoch is over."""

@@ -1,8 +1,4 @@
-"""The callback for Hugging Face's Trainer, made when it is asked for.
-
-Its loop looks one minibatch ahead, to know which is the last: a minibatch's step is seen one place later, the first one
-has none, and the last one has two. Sums over an epoch are right but for that first place.
-"""
+"""The callback for Hugging Face's Trainer; transformers is imported when it is asked for."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ def make(timing: str) -> Any:
     """Return a TrainerCallback."""
     from transformers import TrainerCallback
 
-    class Edgetrain(TrainerCallback):
+    class EdgetrainTrainerCallback(TrainerCallback):
         """Records a training: epochs, losses, every minibatch."""
 
         def __init__(self) -> None:
@@ -24,7 +20,10 @@ def make(timing: str) -> Any:
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
             self._epoch = int(state.epoch or 0)
-            self._recorder.begin(self._epoch)
+            self._recorder.begin()
+
+        def on_epoch_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            self._recorder.epoch(self._epoch)
 
         def on_epoch_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
             losses = [entry["loss"] for entry in state.log_history if "loss" in entry]
@@ -34,4 +33,4 @@ def make(timing: str) -> Any:
         def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
             self._recorder.end()
 
-    return Edgetrain()
+    return EdgetrainTrainerCallback()

@@ -1,4 +1,4 @@
-"""The callback for Lightning, made when it is asked for: importing edgetrain does not import Lightning."""
+"""The callback for Lightning; Lightning is imported when it is asked for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def make(timing: str) -> Any:
     except ImportError:
         from pytorch_lightning import Callback
 
-    class Edgetrain(Callback):
+    class EdgetrainLightningCallback(Callback):
         """Records a fit: epochs, losses, every minibatch."""
 
         def __init__(self) -> None:
@@ -22,7 +22,10 @@ def make(timing: str) -> Any:
             self._recorder = Recorder(timing)
 
         def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-            self._recorder.begin(trainer.current_epoch)
+            self._recorder.begin()
+
+        def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+            self._recorder.epoch(trainer.current_epoch)
 
         def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
             known = trainer.callback_metrics
@@ -35,4 +38,4 @@ def make(timing: str) -> Any:
         def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
             self._recorder.end()
 
-    return Edgetrain()
+    return EdgetrainLightningCallback()

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterable
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """A surveyed dataset. `detail` is the reader's own business."""
+@dataclass(frozen=True)
+class DatasetLayout:
+    """A surveyed dataset. Each format has a layout of its own, which knows its reader."""
 
-    kind: str
+    kind: str  # mnist | cifar10 | gld | folder | tokens
     root: Path
     files: tuple[str, ...]
     samples: int
     classes: int
     missing: tuple[str, ...] = ()  # named by the dataset's index but not there
-    detail: Mapping[str, Any] = field(default_factory=dict)
+
+    def open(self, transform: Any) -> Any:
+        """Return the map-style dataset that reads it."""
+        raise NotImplementedError(f"a layout of kind {self.kind!r} has no reader")
 
 
 def file_sizes(files: Iterable[str]) -> list[int]:

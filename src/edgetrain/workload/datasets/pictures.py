@@ -1,4 +1,4 @@
-"""Pictures in files: one folder a class (ImageNet style), or Google Landmarks' CSV of user, image and class.
+"""PictureFiles in files: one folder per class (ImageNet style), or Google Landmarks' CSV of user, image and class.
 
 A file that cannot be decoded does not end a run: it is named in the record and its neighbour is used instead.
 """
@@ -7,22 +7,34 @@ from __future__ import annotations
 
 import csv
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from edgetrain.errors import BadTable, WorkloadError
 from edgetrain.inside.stream import append_event
-from edgetrain.workload.catalog import Entry
-from edgetrain.workload.datasets.layout import Layout
+from edgetrain.workload.catalog import CatalogEntry
+from edgetrain.workload.datasets.layout import DatasetLayout
+from edgetrain.workload.errors import RequestError, TrainingError
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
 COLUMNS = {"user_id", "image_id", "class"}
 MOST_BAD = 100  # neighbours tried in a row before we say that the dataset itself is broken
 
 
-def survey_folders(root: Path, known: Entry) -> Layout | None:
+@dataclass(frozen=True)
+class PictureLayout(DatasetLayout):
+    """`labels` has the class of each file."""
+
+    labels: tuple[int, ...] = ()
+
+    def open(self, transform: Any) -> PictureFiles:
+        """Return the reader."""
+        return PictureFiles(self, transform)
+
+
+def survey_folders(root: Path, known: CatalogEntry) -> PictureLayout | None:
     """Find `CLASS/picture` below the folder, or below its `train`."""
     base = root / "train" if (root / "train").is_dir() else root
     files: list[str] = []
@@ -37,7 +49,7 @@ def survey_folders(root: Path, known: Entry) -> Layout | None:
             used += 1
     if not files:
         return None
-    return Layout("folder", root, tuple(files), len(files), used, detail={"labels": np.array(labels, np.int64)})
+    return PictureLayout("folder", root, tuple(files), len(files), used, labels=tuple(labels))
 
 
 def _landmarks_csv(root: Path) -> Path | None:
@@ -62,7 +74,7 @@ def _image_path(root: str, image: str) -> tuple[str, ...]:
     )
 
 
-def survey_gld(root: Path, known: Entry) -> Layout | None:
+def survey_gld(root: Path, known: CatalogEntry) -> PictureLayout | None:
     """Read the CSV; images it names that are not there are left out and listed."""
     path = _landmarks_csv(root)
     if path is None:
@@ -77,9 +89,9 @@ def survey_gld(root: Path, known: Entry) -> Layout | None:
             try:
                 label = int(row["class"])
             except (TypeError, ValueError):
-                raise BadTable(f"{path}: the class of image {image!r} is {row['class']!r}, not a number") from None
+                raise RequestError(f"{path}: the class of image {image!r} is {row['class']!r}, not a number") from None
             if not image or "/" in image or image.startswith("."):
-                raise BadTable(f"{path}: {image!r} is no image id; ids are the files' names without .jpg")
+                raise RequestError(f"{path}: {image!r} is no image id; ids are the files' names without .jpg")
             there = next((option for option in _image_path(str(root), image) if os.path.exists(option)), None)
             if there is None:
                 missing.append(image)
@@ -87,24 +99,25 @@ def survey_gld(root: Path, known: Entry) -> Layout | None:
             files.append(there)
             labels.append(label)
     if not files:
-        raise BadTable(f"{path} names {len(missing)} images and none of them is there; expected images/IMAGE_ID.jpg")
+        raise RequestError(
+            f"{path} names {len(missing)} images and none of them is there; expected images/IMAGE_ID.jpg"
+        )
     # Class numbers may have gaps in a subset; the network gets as many outputs as the largest needs.
     classes = max(labels) + 1
-    detail = {"labels": np.array(labels, np.int64)}
-    return Layout("gld", root, tuple(files), len(files), classes, tuple(missing), detail)
+    return PictureLayout("gld", root, tuple(files), len(files), classes, tuple(missing), tuple(labels))
 
 
-class Pictures:
+class PictureFiles:
     """Decodes one file per sample."""
 
-    def __init__(self, found: Layout, transform: Any) -> None:
+    def __init__(self, found: PictureLayout, transform: Any) -> None:
         from PIL import Image
 
         self._open = Image.open
         self.transform = transform
         # One array of bytes, not a list of strings: reference counts would copy a list's pages in every worker.
         self._files = np.array([os.fsencode(file) for file in found.files])
-        self._labels = found.detail["labels"]
+        self._labels = np.array(found.labels, np.int64)
         self._named: set[bytes] = set()
 
     def __len__(self) -> int:
@@ -125,7 +138,7 @@ class Pictures:
                 self._note(path, error)
                 continue
             return self.transform(image), int(self._labels[at])
-        raise WorkloadError(
+        raise TrainingError(
             f"{min(MOST_BAD, len(self))} pictures in a row cannot be decoded, the first is "
             f"{os.fsdecode(self._files[index])}; check the dataset"
         )

@@ -8,12 +8,11 @@ workers may share the descriptor; a spawned one opens its own.
 from __future__ import annotations
 
 import os
-from typing import Any
 
-from edgetrain.errors import WorkloadError
+from edgetrain.workload.errors import TrainingError
 
 
-class Records:
+class RecordFile:
     """Records of `size_bytes` behind a header, each `stride_bytes` after the last (token windows overlap by one)."""
 
     def __init__(self, path: str, header_bytes: int, size_bytes: int, stride_bytes: int | None = None) -> None:
@@ -26,17 +25,14 @@ class Records:
         offset_bytes = self.header_bytes + index * self.stride_bytes
         data = os.pread(self._fd, self.size_bytes, offset_bytes)
         if len(data) != self.size_bytes:
-            raise WorkloadError(
+            raise TrainingError(
                 f"{self.path} ends inside the record at byte {offset_bytes}; fetch or generate the dataset again"
             )
         return data
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_fd"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+    def __reduce__(self) -> tuple[type[RecordFile], tuple[str, int, int, int]]:
+        # A spawned worker opens the file itself.
+        return RecordFile, (self.path, self.header_bytes, self.size_bytes, self.stride_bytes)
 
     def __del__(self) -> None:
         fd = self.__dict__.get("_fd")

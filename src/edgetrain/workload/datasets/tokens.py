@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from edgetrain.errors import BadTable
-from edgetrain.workload.catalog import Entry
-from edgetrain.workload.datasets.layout import Layout
-from edgetrain.workload.datasets.records import Records
+from edgetrain.workload.catalog import CatalogEntry
+from edgetrain.workload.datasets.layout import DatasetLayout
+from edgetrain.workload.datasets.records import RecordFile
+from edgetrain.workload.errors import RequestError
 
 
 def _vocabulary(root: Path, tokens: Path) -> int:
@@ -23,7 +24,7 @@ def _vocabulary(root: Path, tokens: Path) -> int:
                 return size
         except (ValueError, KeyError, TypeError):
             pass
-        raise BadTable(f'{meta} does not name the vocabulary; expected {{"vocabulary": 33278}}, at most 65536')
+        raise RequestError(f'{meta} does not name the vocabulary; expected {{"vocabulary": 33278}}, at most 65536')
     largest = 0
     with tokens.open("rb") as file:
         while chunk := file.read(2**22):
@@ -31,7 +32,19 @@ def _vocabulary(root: Path, tokens: Path) -> int:
     return largest + 1
 
 
-def survey(root: Path, known: Entry) -> Layout | None:
+@dataclass(frozen=True)
+class TokenLayout(DatasetLayout):
+    """Bytes per token, and tokens per sample."""
+
+    width: int = 2
+    window: int = 1
+
+    def open(self, transform: Any) -> TokenWindows:
+        """Return the reader."""
+        return TokenWindows(self, transform)
+
+
+def survey(root: Path, known: CatalogEntry) -> TokenLayout | None:
     """Find the tokens; one sample is a window and the token after it, so windows do not overlap but for that one."""
     window = known.shape[0]
     for name, width in (("train.bin", 2), ("train.txt", 1)):
@@ -40,18 +53,17 @@ def survey(root: Path, known: Entry) -> Layout | None:
             count = path.stat().st_size // width
             classes = 256 if width == 1 else _vocabulary(root, path)
             samples = max(0, (count - 1) // window)
-            detail = {"width": width, "window": window}
-            return Layout("tokens", root, (str(path),), samples, classes, detail=detail)
+            return TokenLayout("tokens", root, (str(path),), samples, classes, width=width, window=window)
     return None
 
 
-class Windows:
+class TokenWindows:
     """A window of tokens and, as its target, the same window one token later."""
 
-    def __init__(self, found: Layout, transform: Any) -> None:
+    def __init__(self, found: TokenLayout, transform: Any) -> None:
         self.transform = transform
-        self._width, window = found.detail["width"], found.detail["window"]
-        self._records = Records(found.files[0], 0, (window + 1) * self._width, window * self._width)
+        self._width, window = found.width, found.window
+        self._records = RecordFile(found.files[0], 0, (window + 1) * self._width, window * self._width)
         self._samples = found.samples
 
     def __len__(self) -> int:

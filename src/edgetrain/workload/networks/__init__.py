@@ -5,13 +5,13 @@ torchvision is never imported: it must match torch's build exactly, which it rar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Callable
 
 import torch
 from torch import nn
 
-from edgetrain.errors import UsageError
 from edgetrain.workload.catalog import CATALOG, entry
+from edgetrain.workload.errors import RequestError
 from edgetrain.workload.networks.lenet import LeNet5
 from edgetrain.workload.networks.lstm import LanguageLSTM
 from edgetrain.workload.networks.mobilenet import MobileNetV3Large
@@ -34,7 +34,7 @@ def build(name: str, classes: int | None = None) -> nn.Module:
     """Return a freshly initialised network; `classes` defaults to its dataset's (for `lstm`, the vocabulary)."""
     known = entry(name)
     if classes is not None and classes < 1:
-        raise UsageError(f"a network needs at least one class, not {classes}")
+        raise RequestError(f"a network needs at least one class, not {classes}")
     return _BUILDERS[known.name](classes or known.classes)
 
 

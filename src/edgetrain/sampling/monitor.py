@@ -1,4 +1,4 @@
-"""Sleeping between readings without missing the end: signals, the watched process, our parent, jumps of the clock."""
+"""Waits between readings without missing the end: signals, the watched process, our parent; epoch ends; clock jumps."""
 
 from __future__ import annotations
 
@@ -6,38 +6,46 @@ import contextlib
 import os
 import select
 import signal
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 # Where the kernel has no pidfd (before 5.3: JetPack 4), processes are looked at this often.
-LOOK_S = 1.0
+POLL_INTERVAL_S = 1.0
+# The training rewrites its facts at each epoch's end; this often we look whether it did.
+EPOCH_INTERVAL_S = 0.25
 # A wall clock that moves against the monotonic one by more than this was set, not slewed.
 JUMP_S = 0.5
 
 
-class Vigil:
-    """Waits until an instant, and ends early when there is nothing left to sample for."""
+class StopMonitor:
+    """Waits until an instant, ends early when sampling is over, and notices the ends of epochs."""
 
-    def __init__(self, watch_pid: int | None, parent_pid: int | None) -> None:
+    def __init__(
+        self, watch_pid: int | None, parent_pid: int | None, run: Path | None = None, use_pidfd: bool = True
+    ) -> None:
         self.ended: str | None = None
-        self.asked = False  # somebody wants the dear readings now (SIGUSR1)
         self._named: dict[int, str] = {}
         self._polled: dict[int, str] = {}
-        self._looked_s = time.monotonic()
+        self._use_pidfd = use_pidfd and sys.version_info >= (3, 9)
+        self._polled_s = self._epoch_s = time.monotonic()
+        self._run = run
+        self._stamp: tuple[tuple[str, int], ...] = ()
+        self._stamp = self._facts_stamp()
         for pid, text in ((watch_pid, "the watched process ended"), (parent_pid, "the parent ended")):
             if pid is not None and pid not in self._polled:
                 self._watch(pid, text)
         self._wakeup, self._signalled = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._signalled, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, self._on_term)
-        signal.signal(signal.SIGUSR1, self._on_ask)
         # Ctrl-C reaches the whole terminal group; training's last seconds are worth sampling, and when it ends
         # so do we. The same for a terminal that goes away.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+            signal.signal(number, signal.SIG_IGN)
 
     def wait(self, seconds: float) -> None:
-        """Sleep, or return earlier with `ended` or `asked` set."""
+        """Sleep, or return earlier with `ended` set."""
         ready, _, _ = select.select([self._wakeup, *self._named], [], [], max(seconds, 0.0))
         for fd in ready:
             if fd == self._wakeup:
@@ -45,19 +53,37 @@ class Vigil:
                     os.read(self._wakeup, 64)
             else:
                 self.ended = self.ended or self._named[fd]
-        if self._polled and time.monotonic() - self._looked_s >= LOOK_S:
-            self._looked_s = time.monotonic()
+        if self._polled and time.monotonic() - self._polled_s >= POLL_INTERVAL_S:
+            self._polled_s = time.monotonic()
             for pid, text in self._polled.items():
                 if not _alive(pid):
                     self.ended = self.ended or text
 
-    def take_asked(self) -> bool:
-        """Return whether dear readings were asked for since the last call."""
-        asked, self.asked = self.asked, False
-        return asked
+    def pop_request(self) -> bool:
+        """Return whether an epoch ended since the last call: a training process has rewritten its facts."""
+        now_s = time.monotonic()
+        if now_s - self._epoch_s < EPOCH_INTERVAL_S:
+            return False
+        self._epoch_s = now_s
+        before, self._stamp = self._stamp, self._facts_stamp()
+        return self._stamp != before
+
+    def _facts_stamp(self) -> tuple[tuple[str, int], ...]:
+        """Return name and time of change of each training process's facts file."""
+        if self._run is None:
+            return ()
+        found = []
+        try:
+            with os.scandir(self._run) as entries:
+                for entry in entries:
+                    if entry.name.startswith("inside") and entry.name.endswith(".json"):
+                        found.append((entry.name, entry.stat().st_mtime_ns))
+        except OSError:
+            return self._stamp
+        return tuple(sorted(found))
 
     def _watch(self, pid: int, text: str) -> None:
-        if hasattr(os, "pidfd_open"):
+        if self._use_pidfd:
             try:
                 self._named[os.pidfd_open(pid)] = text
                 return
@@ -71,12 +97,9 @@ class Vigil:
     def _on_term(self, number: int, frame: object) -> None:
         self.ended = self.ended or "asked to stop"
 
-    def _on_ask(self, number: int, frame: object) -> None:
-        self.asked = True
 
-
-class ClockWatch:
-    """Notices a wall clock that was set and a machine that slept: instants stay right, labels do not."""
+class ClockMonitor:
+    """Notices a wall clock that was set and a machine that slept: durations stay right, labels do not."""
 
     def __init__(
         self,
@@ -95,10 +118,10 @@ class ClockWatch:
         jumped_s, asleep_s = wall_s - self._wall_ahead_s, slept_s - self._slept_s
         self._wall_ahead_s, self._slept_s = wall_s, slept_s
         if asleep_s > JUMP_S:
-            text = f"the machine slept for {asleep_s:.1f} s; that time is in no minibatch and no energy"
+            text = f"the machine slept for {asleep_s:.1f} s; that time is not part of any minibatch or energy"
             return [("machine_slept", text)]
         if abs(jumped_s) > JUMP_S:
-            text = f"the wall clock jumped by {jumped_s:+.1f} s; durations are unharmed, labels after it are not"
+            text = f"the wall clock jumped by {jumped_s:+.1f} s; durations are right, times of day after it are not"
             return [("clock_jumped", text)]
         return []
 

@@ -1,0 +1,155 @@
+"""A table of bytes in shared memory, filled by all processes of a training and never emptied: what is in stays in.
+
+One anonymous file in memory (memfd) holds a header, a hash table and the values. Forked processes inherit it, others
+open it through /proc while the process that made it lives; nothing is left behind when that one is killed. A value is
+looked up without a lock. It is added in two steps, each under a lock of the file: space and slot are taken and the
+value written, then its offset makes it visible. A process killed in between leaves a slot that is never found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import mmap
+import os
+import struct
+import threading
+from typing import Any, Iterator
+
+HEADER = struct.Struct("<QQQQ")  # slots, next free byte, values, values that did not fit
+SLOT = struct.Struct("<16sQQ")  # digest of the key, length, offset (0: not visible yet)
+HEADER_BYTES = 64
+DIGEST_BYTES = 16
+LEAST_SLOTS = 1 << 8
+ALIGN = 8
+
+
+class SharedCache:
+    """Bytes by key, within a budget that counts the table too."""
+
+    def __init__(self, budget_bytes: int, expected: int) -> None:
+        slots = LEAST_SLOTS
+        while slots < 2 * expected:
+            slots *= 2
+        self.first_byte = HEADER_BYTES + slots * SLOT.size
+        if budget_bytes < 2 * self.first_byte:
+            raise ValueError(
+                "a cache of %d bytes is too small for %d values: its table alone takes %d"
+                % (budget_bytes, expected, self.first_byte)
+            )
+        self.budget_bytes = budget_bytes
+        self._fd = _memory_file()
+        self.path = "/proc/%d/fd/%d" % (os.getpid(), self._fd)
+        os.ftruncate(self._fd, budget_bytes)
+        self._map()
+        HEADER.pack_into(self._memory, 0, slots, self.first_byte, 0, 0)
+
+    def _map(self) -> None:
+        self._memory = mmap.mmap(self._fd, self.budget_bytes)
+        self._thread_lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def __getstate__(self) -> tuple[str, int, int]:
+        return self.path, self.budget_bytes, self.first_byte
+
+    def __setstate__(self, state: tuple[str, int, int]) -> None:
+        self.path, self.budget_bytes, self.first_byte = state
+        try:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise RuntimeError(
+                "the cache made by another process cannot be opened (%s): %s; make it in the process that starts the "
+                "loader's workers" % (self.path, error.strerror)
+            )
+        self._map()
+
+    @property
+    def values(self) -> int:
+        """How many values are in."""
+        return HEADER.unpack_from(self._memory, 0)[2]
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory in use, the table included."""
+        return HEADER.unpack_from(self._memory, 0)[1]
+
+    @property
+    def left_out(self) -> int:
+        """How often a value did not fit."""
+        return HEADER.unpack_from(self._memory, 0)[3]
+
+    def get(self, key: bytes) -> memoryview | None:
+        """Return the value of a key; None where it is not in."""
+        digest = _digest(key)
+        for place in self._places(digest):
+            found, length, offset = SLOT.unpack_from(self._memory, place)
+            if found == digest:
+                return memoryview(self._memory)[offset : offset + length] if offset else None
+            if found == _EMPTY:
+                return None
+        return None
+
+    def put(self, key: bytes, value: Any) -> bool:
+        """Add a value; return whether it is in now. What does not fit is left out, and nothing is ever taken out."""
+        digest, length = _digest(key), len(value)
+        with self._locked():
+            slots, free, values, left_out = HEADER.unpack_from(self._memory, 0)
+            place = self._free_place(digest)
+            if place is None:
+                return True  # another process was first
+            if free + length > self.budget_bytes or 2 * values >= slots:
+                HEADER.pack_into(self._memory, 0, slots, free, values, left_out + 1)
+                return False
+            after = -(-(free + length) // ALIGN) * ALIGN
+            HEADER.pack_into(self._memory, 0, slots, after, values + 1, left_out)
+            SLOT.pack_into(self._memory, place, digest, length, 0)
+            self._memory[free : free + length] = value
+        with self._locked():  # locking orders what was written before what is written now, for other cores too
+            SLOT.pack_into(self._memory, place, digest, length, free)
+        return True
+
+    def _free_place(self, digest: bytes) -> int | None:
+        """Return where a new key goes; None where it is there already."""
+        for place in self._places(digest):
+            found = SLOT.unpack_from(self._memory, place)[0]
+            if found == digest:
+                return None
+            if found == _EMPTY:
+                return place
+        return None
+
+    def _places(self, digest: bytes) -> Iterator[int]:
+        slots = HEADER.unpack_from(self._memory, 0)[0]
+        first = int.from_bytes(digest[:8], "little")
+        for step in range(slots):
+            yield HEADER_BYTES + ((first + step) % slots) * SLOT.size
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        if self._pid != os.getpid():  # forked: another thread may have held the lock of the parent
+            self._thread_lock, self._pid = threading.Lock(), os.getpid()
+        with self._thread_lock:
+            fcntl.lockf(self._fd, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.lockf(self._fd, fcntl.LOCK_UN)
+
+
+_EMPTY = bytes(DIGEST_BYTES)
+
+
+def _digest(key: bytes) -> bytes:
+    return hashlib.blake2b(key, digest_size=DIGEST_BYTES).digest()
+
+
+def _memory_file() -> int:
+    try:
+        return os.memfd_create("edgetrain-cache", os.MFD_CLOEXEC)
+    except (AttributeError, OSError):
+        import tempfile
+
+        fd, path = tempfile.mkstemp(prefix="edgetrain-cache-", dir="/dev/shm")
+        os.unlink(path)
+        return fd

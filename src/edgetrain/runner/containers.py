@@ -1,0 +1,62 @@
+"""Lets the recording hook into a container: adds the mounts and variables to a `docker run` (podman, nerdctl) command.
+
+Jetson's torch lives in containers. The hook's folder is mounted read-only and the run's folder writable, both at the
+path they have outside, so that what the hook writes is where the runner reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+ENGINES = ("docker", "podman", "nerdctl")
+VARIABLES = ("EDGETRAIN_RUN", "EDGETRAIN_TIMING", "EDGETRAIN_HOOK", "EDGETRAIN_STRETCH")
+# Options of the engine itself, before `run`, that take a value.
+GLOBAL_WITH_VALUE = ("-H", "--host", "--context", "-c", "--config", "-l", "--log-level", "--url", "--namespace", "-n")
+
+
+def run_position(command: Sequence[str]) -> int | None:
+    """Return the place after `run` in a `docker run` command; None where the command is none."""
+    words = list(command)
+    at = 0
+    while at < len(words) and (
+        Path(words[at]).name in ("sudo", "env") or "=" in words[at] or words[at].startswith("-")
+    ):
+        at += 1
+    if at >= len(words) or Path(words[at]).name not in ENGINES:
+        return None
+    at += 1
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in GLOBAL_WITH_VALUE else 1
+    if words[at : at + 2] == ["container", "run"]:
+        return at + 2
+    return at + 1 if words[at : at + 1] == ["run"] else None
+
+
+def with_hook(command: Sequence[str], hook: Path, run: Path, environment: Mapping[str, str]) -> list[str]:
+    """Return the command with mounts and variables added; unchanged where it starts no container."""
+    words = list(command)
+    at = run_position(words)
+    if at is None:
+        return words
+    site = str(hook / "site")
+    merged = _with_own_python_path(words, site)
+    added = ["--volume", f"{hook}:{hook}:ro", "--volume", f"{run}:{run}"]
+    if merged is None:
+        added += ["--env", f"PYTHONPATH={site}"]
+    for name in VARIABLES:
+        if name in environment:
+            added += ["--env", f"{name}={environment[name]}"]
+    words = merged or words
+    return [*words[:at], *added, *words[at:]]
+
+
+def _with_own_python_path(words: Sequence[str], site: str) -> list[str] | None:
+    """Put our folder in front of a PYTHONPATH that the command itself sets; None where it sets none."""
+    found = list(words)
+    for place, word in enumerate(found):
+        for start in ("PYTHONPATH=", "--env=PYTHONPATH=", "-ePYTHONPATH="):
+            if word.startswith(start) and (start != "PYTHONPATH=" or found[place - 1] in ("-e", "--env")):
+                found[place] = f"{start}{site}:{word[len(start) :]}"
+                return found
+    return None
