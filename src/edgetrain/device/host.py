@@ -1,38 +1,41 @@
-"""This Linux machine as a device: what it is, what it can measure, and what stands in the way."""
+"""This Linux machine as a device: what it is, what can be measured on it, and what is missing."""
 
 from __future__ import annotations
 
+import functools
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from edgetrain.device.base import SLOW_S, Finding, PowerSource, Probe
+from edgetrain.device.base import SLOW_S, DeviceClock, Probe, SystemClock
 from edgetrain.device.kept import text_of
-from edgetrain.device.nvml import LIBRARY, POWER, STATE, GpuProbe
+from edgetrain.device.nvml import LIBRARY, POWER, STATE, NvmlProbe, gpu_names
 from edgetrain.device.proc import CpuProbe, DiskProbe, MemoryProbe, meminfo, online_cores
 from edgetrain.device.rapl import PERMISSION_FIX, RaplProbe, domains
 from edgetrain.device.rapl import power_source as rapl_source
 from edgetrain.device.thermal import ThermalProbe
 from edgetrain.errors import ProbeUnavailable
-from edgetrain.schema import DeviceSpec
+from edgetrain.schema import DeviceSpec, Finding, PowerSource
 
 
 class HostDevice:
-    """A workstation, server or virtual machine; its clocks are not ours to set."""
+    """A workstation, server or virtual machine; edgetrain sets no clocks on it."""
 
-    def __init__(self, root: Path = Path("/"), nvml: str = LIBRARY) -> None:
+    def __init__(self, root: Path = Path("/"), nvml: str = LIBRARY, clock: DeviceClock | None = None) -> None:
         self._root, self._nvml = root, nvml
-        self._power: PowerSource | None = None
-        self._power_known = False
-        self.spec = self._describe()
+        self._clock = clock or SystemClock()
+
+    @property
+    def clock(self) -> DeviceClock:
+        """The machine's time."""
+        return self._clock
 
     def probes(self) -> list[Probe]:
         """Open every sensor that answers."""
         opened: list[Probe] = []
         builders = self._builders()
         if "gpu" in builders:
-            builders["gpu"] = lambda: GpuProbe(self._nvml, STATE, period_s=SLOW_S)
+            builders["gpu"] = lambda: NvmlProbe(self._nvml, STATE, period_s=SLOW_S)
             builders["gpu power"] = self._gpu_power
         for build in builders.values():
             try:
@@ -43,8 +46,6 @@ class HostDevice:
 
     def total_power(self) -> PowerSource | None:
         """Return the GPU's power, else the processor packages', else None; measured once, then remembered."""
-        if not self._power_known:
-            self._power, self._power_known = self._find_power(), True
         return self._power
 
     def findings(self) -> list[Finding]:
@@ -62,29 +63,30 @@ class HostDevice:
         return found
 
     def modes(self) -> None:
-        """Return None: a host has no power modes of ours."""
+        """Return None: a host has no power modes that edgetrain sets."""
 
     def control(self) -> None:
         """Return None: nothing is set on a host."""
 
-    def _builders(self) -> dict[str, Callable[[], Any]]:
+    def _builders(self) -> dict[str, Callable[[], Probe]]:
         root = self._root
-        builders: dict[str, Callable[[], Any]] = {
+        builders: dict[str, Callable[[], Probe]] = {
             "cpu": lambda: CpuProbe(root),
             "memory": lambda: MemoryProbe(root),
             "storage": lambda: DiskProbe(root),
             "temperature": lambda: ThermalProbe(root),
             "power": lambda: RaplProbe(root),
         }
-        # A tree that stands in for another machine must not show this machine's GPU.
+        # A folder that serves as another machine must not show this machine's GPU.
         if root == Path("/") or self._nvml != LIBRARY:
-            builders["gpu"] = lambda: GpuProbe(self._nvml)
+            builders["gpu"] = lambda: NvmlProbe(self._nvml)
         return builders
 
-    def _gpu_power(self) -> GpuProbe:
-        return GpuProbe(self._nvml, POWER, name="gpu_power")
+    def _gpu_power(self) -> NvmlProbe:
+        return NvmlProbe(self._nvml, POWER, name="gpu_power")
 
-    def _find_power(self) -> PowerSource | None:
+    @functools.cached_property
+    def _power(self) -> PowerSource | None:
         builders = self._builders()
         if "gpu" in builders:
             try:
@@ -92,7 +94,7 @@ class HostDevice:
             except ProbeUnavailable:
                 pass
             else:
-                source: PowerSource | None = gpu.power_source()
+                source = gpu.power_source()
                 gpu.close()
                 if source is not None:
                     return source
@@ -109,10 +111,12 @@ class HostDevice:
             return "install the driver's user library (Debian and Ubuntu: sudo apt-get install libnvidia-compute-…)"
         return None
 
-    def _describe(self) -> DeviceSpec:
+    @functools.cached_property
+    def spec(self) -> DeviceSpec:
+        """What the machine is."""
         root = self._root
         memory = meminfo((text_of(root / "proc/meminfo") or "").encode())
-        gpu = self._gpu_names()
+        gpu = gpu_names(self._nvml) if "gpu" in self._builders() else []
         dmi = root / "sys/class/dmi/id"
         maker, product = text_of(dmi / "sys_vendor"), text_of(dmi / "product_name")
         tree = text_of(root / "proc/device-tree/model")
@@ -120,6 +124,7 @@ class HostDevice:
         ram = memory.get("MemTotal")
         return DeviceSpec(
             name="host",
+            host=(platform.node() if here else text_of(root / "proc/sys/kernel/hostname")) or None,
             kind="nvml" if gpu else "host",
             model=" ".join(part for part in (maker, product) if part) or tree or _processor(root),
             cores=online_cores(root),
@@ -129,17 +134,6 @@ class HostDevice:
             architecture=platform.machine() if here else None,
             extra=(("processor", _processor(root)), ("governor", _governor(root)), ("host", platform.node())),
         )
-
-    def _gpu_names(self) -> list[str]:
-        if "gpu" not in self._builders():
-            return []
-        try:
-            probe = GpuProbe(self._nvml)
-        except ProbeUnavailable:
-            return []
-        names = [gpu.name() or "GPU" for gpu in probe.gpus]
-        probe.close()
-        return names
 
 
 _WHAT = {
@@ -152,7 +146,7 @@ _WHAT = {
 }
 
 
-def _spell(columns: Any) -> str:
+def _spell(columns: Sequence[str]) -> str:
     names = list(columns)
     shown = ", ".join(names[:8])
     return f"{shown} and {len(names) - 8} more" if len(names) > 8 else shown

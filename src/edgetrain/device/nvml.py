@@ -2,7 +2,8 @@
 
 Each metric is tried once when the probe is built; one that this GPU or driver lacks has no column. Traps:
 `nvmlDeviceGetPowerUsage` is a one-second mean on Hopper and on most Ampere parts, so the instantaneous field is
-preferred for `gpu_power_w` where it exists; NVML counts GPUs in PCI order and CUDA by speed unless told otherwise.
+preferred for `gpu_power_w` where it exists; NVML counts GPUs in PCI order, CUDA by speed unless CUDA_DEVICE_ORDER is
+set.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Callable, Collection, Sequence
 from ctypes import byref, c_char_p, c_int, c_longlong, c_uint, c_ulonglong, c_void_p
 from typing import Any
 
-from edgetrain.device.base import CHEAP_S, PowerSource
+from edgetrain.device.base import FAST_S, ProbeEvent
 from edgetrain.device.refresh import measure_refresh_s
 from edgetrain.errors import ProbeUnavailable
+from edgetrain.schema import PowerSource
 from edgetrain.units import HZ_PER_MHZ, W_PER_MW
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -24,9 +26,9 @@ J_PER_MJ = 1e-3
 NAN = math.nan
 _SM_CLOCK = 1
 _POWER_AVERAGE, _POWER_INSTANT = 185, 186  # NVML_FI_DEV_POWER_*
-_QUANTUM_W = 1e-3  # NVML speaks whole milliwatts
+_QUANTUM_W = 1e-3  # NVML reports whole milliwatts
 _MOST_POWER_W = 10_000.0  # no accelerator draws more: a lost GPU answers 2^32 - 1
-# nvml.h, nvmlClocksEventReason*: what pulls the clock down, in words.
+# nvml.h, nvmlClocksEventReason*: what lowers the clock, in words.
 _SLOWED = {
     0x4: "software power cap",
     0x8: "hardware slowdown",
@@ -70,7 +72,7 @@ class Nvml:
         except (OSError, AttributeError) as error:
             raise ProbeUnavailable(f"no NVIDIA driver library {library}: {error}") from error
         if status:
-            raise ProbeUnavailable(f"NVML does not start: {self._say(status)}", status=status)
+            raise ProbeUnavailable(f"NVML does not start: {self._spell(status)}", status=status)
         self._open = True
 
     def gpus(self) -> list[Gpu]:
@@ -91,14 +93,14 @@ class Nvml:
         status = self._library.nvmlSystemGetDriverVersion(text, c_uint(96))
         return None if status else text.value.decode("utf-8", "replace")
 
-    def _say(self, status: int) -> str:
+    def _spell(self, status: int) -> str:
         spell = self._library.nvmlErrorString
         spell.restype = c_char_p
         text = spell(status)
         return text.decode("utf-8", "replace") if text else f"status {status}"
 
     def close(self) -> None:
-        """Give the library back; safe to call twice."""
+        """Shut the library down; safe to call twice."""
         if self._open:
             self._open = False
             self._library.nvmlShutdown()
@@ -114,7 +116,7 @@ class Gpu:
         self._field = _Field()
 
     def name(self) -> str | None:
-        """Return what the GPU calls itself."""
+        """Return the GPU's name."""
         return self._text("nvmlDeviceGetName")
 
     def uuid(self) -> str | None:
@@ -135,7 +137,7 @@ class Gpu:
         return float(self._number.value * HZ_PER_MHZ)
 
     def memory_bytes(self) -> float:
-        """Return the memory in use, by everybody on this GPU and the driver."""
+        """Return the memory in use, by all processes on this GPU and the driver."""
         failed = self._library.nvmlDeviceGetMemoryInfo(self._handle, byref(self._memory))
         return NAN if failed else float(self._memory.used)
 
@@ -168,7 +170,7 @@ class Gpu:
         return NAN if failed else self._long.value * J_PER_MJ
 
     def slowed_by(self) -> int:
-        """Return the reasons that hold the clock down as bits, 0 where none or not known."""
+        """Return the reasons that lower the clock as bits, 0 where none or not known."""
         for name in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"):
             function = getattr(self._library, name, None)
             if function is not None:
@@ -190,15 +192,17 @@ POWER = ("power_w", "energy_j")  # metrics whose integral matters
 STATE = ("share", "hz", "memory_bytes", "power_average_w", "temp_c")
 
 
-class GpuProbe:
+class NvmlProbe:
     """Reads every visible GPU; columns `gpu_…` for the first one, `gpu1_…` and on for the others.
 
     `only` names the metrics wanted. Power and energy are read apart from the rest: on an H200 the whole row took
-    3 ms, and a probe that dear is read so seldom that the integral of power suffers.
+    3 ms, and a probe that slow is read so rarely that the integral of power suffers.
     """
 
+    blocking = False
+
     def __init__(
-        self, library: str = LIBRARY, only: Collection[str] | None = None, name: str = "gpu", period_s: float = CHEAP_S
+        self, library: str = LIBRARY, only: Collection[str] | None = None, name: str = "gpu", period_s: float = FAST_S
     ) -> None:
         self.name = name
         self.period_s = period_s
@@ -218,7 +222,7 @@ class GpuProbe:
             raise ProbeUnavailable("NVML starts but shows no GPU that can be read here")
         self.columns: Sequence[str] = tuple(columns)
         self._slowed = 0
-        self._told: list[tuple[str, str]] = []
+        self._events: list[ProbeEvent] = []
 
     def read(self) -> list[float]:
         """Return every metric now; NaN for one that failed this time."""
@@ -229,20 +233,20 @@ class GpuProbe:
         new = slowed & ~self._slowed
         reasons = [words for bit, words in _SLOWED.items() if new & bit]
         if reasons:
-            self._told.append(("throttle", f"the GPU's clock is held down by: {', '.join(reasons)}"))
-        # Remembered for good: a power cap that comes and goes ten times a second is one piece of news.
+            self._events.append(ProbeEvent("throttle", f"the GPU's clock is lowered by: {', '.join(reasons)}"))
+        # Reported once: a power cap may come and go ten times a second.
         self._slowed |= slowed
         return row
 
-    def told(self) -> list[tuple[str, str]]:
+    def pop_events(self) -> list[ProbeEvent]:
         """Return throttle reasons seen for the first time."""
-        told, self._told = self._told, []
-        return told
+        events, self._events = self._events, []
+        return events
 
     def power_source(self, measure: bool = True) -> PowerSource | None:
         """Return the first visible GPU's power, its refresh period measured for a second.
 
-        Others on the same machine may be somebody else's; what is summed stands in the manifest.
+        Other GPUs of the machine may be used by others; the manifest names the columns that are summed.
         """
         if "gpu_power_w" not in self.columns:
             return None
@@ -256,8 +260,19 @@ class GpuProbe:
         return measure_refresh_s(self._readers[list(self.columns).index(column)])
 
     def close(self) -> None:
-        """Give the library back."""
+        """Shut the library down."""
         self._nvml.close()
+
+
+def gpu_names(library: str = LIBRARY) -> list[str]:
+    """Return the names of the visible GPUs; none where there is no driver. No sensor is opened."""
+    try:
+        nvml = Nvml(library)
+    except ProbeUnavailable:
+        return []
+    names = [gpu.name() or "GPU" for gpu in nvml.gpus()]
+    nvml.close()
+    return names
 
 
 def visible(gpus: Sequence[Gpu], asked: str | None) -> list[Gpu]:

@@ -1,25 +1,26 @@
 """Probes over /proc that every Linux machine has: CPU, memory, disks.
 
 Shares are differences between two readings, so the first row of each is NaN. /proc/stat counts in ticks of 10 ms:
-at 10 Hz a core's share moves in steps of a tenth, and means over seconds are what to look at.
+at 10 Hz a core's share moves in steps of a tenth, so means over seconds are what counts.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from edgetrain.device.base import CHEAP_S
+from edgetrain.device.base import FAST_S
 from edgetrain.device.kept import KeptFile, numbered, text_of
 from edgetrain.errors import ProbeUnavailable
 from edgetrain.units import HZ_PER_KHZ, NS_PER_S, US_PER_S
 
 NAN = math.nan
 # Not Linux: nothing here will be read, but records can be, so importing must work.
-TICKS_PER_S = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+TICKS_PER_S = os.sysconf("SC_CLK_TCK") if sys.platform == "linux" else 100
 # Reading a core's clock can wake it: beyond this many cores the whole probe slows down in proportion.
 CORES_AT_FULL_RATE = 16
 MEMORY_S = 0.5
@@ -34,6 +35,7 @@ class CpuProbe:
     """Load and clock of each core, run queue, pressure and stolen time."""
 
     name = "cpu"
+    blocking = False
 
     def __init__(self, root: Path = Path("/"), now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._now_ns = now_ns
@@ -42,7 +44,7 @@ class CpuProbe:
         self._cores = sorted(core for core in first if core >= 0)
         if not self._cores:
             raise ProbeUnavailable(f"{self._stat.path} names no core")
-        self.period_s = CHEAP_S * math.ceil(len(self._cores) / CORES_AT_FULL_RATE)
+        self.period_s = FAST_S * math.ceil(len(self._cores) / CORES_AT_FULL_RATE)
         cpus = root / "sys/devices/system/cpu"
         self._clocks = _open_all(
             (f"cpu{core}_hz", cpus / f"cpu{core}/cpufreq/scaling_cur_freq") for core in self._cores
@@ -82,7 +84,7 @@ class CpuProbe:
         return row
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
         for file in (self._stat, *(file for _, file in self._pressure), *(file for _, file in self._clocks)):
             file.close()
 
@@ -92,6 +94,7 @@ class MemoryProbe:
 
     name = "memory"
     period_s = MEMORY_S
+    blocking = False
     _FIELDS = ("MemAvailable", "MemFree", "Cached", "Dirty", "AnonPages", "SwapTotal", "SwapFree")
     columns: Sequence[str] = (
         "available_bytes",
@@ -114,7 +117,7 @@ class MemoryProbe:
         return [available, free, cached, dirty, anonymous, swap - swap_free]
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         self._file.close()
 
 
@@ -125,7 +128,8 @@ class DiskProbe:
     """
 
     name = "disk"
-    period_s = CHEAP_S
+    period_s = FAST_S
+    blocking = False
     _PARTS = ("reads", "read_bytes", "read_s", "writes", "write_bytes", "write_s", "busy_s")
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -164,7 +168,7 @@ class DiskProbe:
         return row
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         self._file.close()
 
 

@@ -1,7 +1,7 @@
 """Energy counters of x86 processor packages (RAPL), through the kernel's powercap tree.
 
 The counters wrap: at 65 W and the usual range of 262 kJ after about an hour, so they are unwrapped here. Since
-2020 (CVE-2020-8694) only root may read them; `permission_fix` is the line that allows everybody to.
+2020 (CVE-2020-8694) only root may read them; `PERMISSION_FIX` is the command that allows every user to.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from edgetrain.device.base import CHEAP_S, PowerSource
+from edgetrain.device.base import FAST_S
 from edgetrain.device.kept import KeptFile, numbered, text_of
 from edgetrain.device.thermal import column_name
 from edgetrain.errors import ProbeUnavailable
+from edgetrain.schema import PowerSource
 from edgetrain.units import NS_PER_S
 
 J_PER_UJ = 1e-6
@@ -30,7 +31,8 @@ class RaplProbe:
     """Reads each domain's energy, and the packages' sum as the processor's power."""
 
     name = "rapl"
-    period_s = CHEAP_S
+    period_s = FAST_S
+    blocking = False
 
     def __init__(self, root: Path = Path("/"), now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._now_ns = now_ns
@@ -61,7 +63,7 @@ class RaplProbe:
         return [package_w, package_j, *each_j]
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
         for domain in self._domains:
             domain.file.close()
 
@@ -82,7 +84,7 @@ class _Domain:
         self._at_ns: int | None = None
 
     def energy_j(self, now_ns: int) -> float:
-        """Return the joules since the first reading; NaN where the counter says what cannot be."""
+        """Return the joules since the first reading; NaN where the counter shows what cannot be."""
         now_uj = self.file.number()
         if not 0 <= now_uj <= self._range_uj:
             return math.nan
@@ -91,7 +93,7 @@ class _Domain:
         elapsed_s = math.inf if self._at_ns is None else (now_ns - self._at_ns) / NS_PER_S
         self._last_uj, self._at_ns = now_uj, now_ns
         if step_uj * J_PER_UJ > MOST_W * elapsed_s + SLACK_J:
-            return math.nan  # a counter that was reset, or garbled, looks like a wrap and is none
+            return math.nan  # a counter that was reset, or garbled, looks like a wrap but is not one
         self._sum_uj += step_uj
         return self._sum_uj * J_PER_UJ
 
@@ -109,7 +111,7 @@ def domains(root: Path) -> list[tuple[str, Path]]:
     return found
 
 
-def power_source(period_s: float = CHEAP_S) -> PowerSource:
+def power_source(period_s: float = FAST_S) -> PowerSource:
     """Return the packages' sum as a source of power."""
     return PowerSource(
         stream="rapl",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from edgetrain.units import NS_PER_S
 
-# Fewer changes than this say nothing about their rhythm.
+# Fewer changes than this show no period.
 LEAST_CHANGES = 4
 
 

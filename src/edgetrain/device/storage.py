@@ -14,8 +14,8 @@ _REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "glusterfs", "
 
 
 @dataclass(frozen=True, slots=True)
-class Medium:
-    """What a path lies on; None where it cannot be told."""
+class StorageMedium:
+    """What a path lies on; None where it cannot be known."""
 
     path: str
     mount: str | None = None
@@ -25,7 +25,7 @@ class Medium:
     options: str = ""
 
 
-def medium_of(path: Path, root: Path = Path("/")) -> Medium:
+def medium_of(path: Path, root: Path = Path("/")) -> StorageMedium:
     """Return what the path, or the nearest folder above it that exists, lies on."""
     here = path.absolute()
     while not here.exists() and here != here.parent:
@@ -34,14 +34,14 @@ def medium_of(path: Path, root: Path = Path("/")) -> Medium:
     number = os.stat(real).st_dev
     mount = _mount_of(real, f"{os.major(number)}:{os.minor(number)}", root)
     if mount is None:
-        return Medium(str(path))
+        return StorageMedium(str(path))
     where, filesystem, source, options = mount
     device = _block_device(number, source, root)
-    return Medium(str(path), where, filesystem, device, _kind(filesystem, device, root), options)
+    return StorageMedium(str(path), where, filesystem, device, _kind(filesystem, device, root), options)
 
 
 def same_medium(one: Path, other: Path) -> bool | None:
-    """Return whether two paths share a block device (or a filesystem); None where that cannot be told."""
+    """Return whether two paths share a block device (or a filesystem); None where that cannot be known."""
     try:
         first, second = medium_of(one), medium_of(other)
     except OSError:

@@ -12,7 +12,7 @@ from edgetrain.device.kept import KeptFile, numbered, text_of
 from edgetrain.errors import ProbeUnavailable
 from edgetrain.units import C_PER_MC
 
-# A zone that is switched off says -256 °C or thereabouts, and an unplugged one a huge number.
+# A zone that is switched off shows about -256 °C, and an unplugged one a huge number.
 COLDEST_C, HOTTEST_C = -50.0, 200.0
 
 
@@ -21,6 +21,7 @@ class ThermalProbe:
 
     name = "thermal"
     period_s = SLOW_S
+    blocking = False
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._files: list[KeptFile] = []
@@ -37,11 +38,11 @@ class ThermalProbe:
         self.columns: Sequence[str] = tuple(columns)
 
     def read(self) -> list[float]:
-        """Return °C per sensor; NaN where it said nonsense."""
+        """Return °C per sensor; NaN where that is nonsense."""
         return [believable_c(file.number(C_PER_MC)) for file in self._files]
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
         for file in self._files:
             file.close()
 

@@ -1,8 +1,8 @@
-"""Control groups of both versions behind one face: make ours, write a limit, read usage, remove only what is ours.
+"""Control groups of both versions behind one interface: make ours, write a limit, read usage, remove only ours.
 
 Our groups are named `edgetrain-lab-ID` at the top of each hierarchy. Version 1 has one hierarchy per controller,
-version 2 one for all, where a group with children takes no processes itself; so in both the training process goes
-into `main`, and each loader worker into `workers` (memory) and a group of its own below it (CPU quota).
+version 2 one for all, where a group with children takes no processes itself; so in both versions the training process
+goes into `main`, and each loader worker into `workers` (memory) and a group of its own below it (CPU quota).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from edgetrain.errors import LabError
 
 PREFIX = "edgetrain-lab-"
 CONTROLLERS = ("memory", "cpu", "cpuset", "blkio")
-# 20 ms was the smoothest of the periods tried: the default 100 ms stops a worker for most of a minibatch.
+# 20 ms was the smoothest of the periods tried: with the default of 100 ms a worker stops for most of a minibatch.
 PERIOD_US = 20_000
 _REMOVE_TRIES = 50
 
@@ -62,7 +62,7 @@ def find(mountinfo: str | os.PathLike[str] = "/proc/self/mountinfo") -> Hierarch
     return Hierarchies(2, {})
 
 
-def _write(path: Path, value: object) -> None:
+def _write(path: Path, value: str | int) -> None:
     try:
         path.write_text(f"{value}\n")
     except OSError as error:
@@ -129,7 +129,7 @@ class Groups:
             _write(folder / "cpu.cfs_quota_us", quota_us)
 
     def favour(self, *below: str) -> None:
-        """Let the group go before whatever else runs on the machine: others' load is not the board's."""
+        """Give the group priority over everything else on the machine: other load is not part of the board."""
         folder = self.folder("cpu", *below)
         name, most = ("cpu.weight", 10_000) if self.version == 2 else ("cpu.shares", 262_144)
         _write(folder / name, most)
@@ -142,6 +142,14 @@ class Groups:
         else:
             _write(folder / "blkio.throttle.read_bps_device", f"{device} {int(bytes_per_s)}")
 
+    def let_join(self, uid: int, gid: int) -> None:
+        """Let a user's processes move between our groups; version 2 asks for the group above both as well."""
+        for folder in self._made:
+            try:
+                os.chown(folder / "cgroup.procs", uid, gid)
+            except OSError as error:
+                raise LabError(f"cannot open {folder} to user {uid}: {error.strerror}") from error
+
     def procs_files(self, controllers: Iterable[str], *below: str) -> list[str]:
         """Return the files a process writes itself into to join."""
         files = [str(self.folder(controller, *below) / "cgroup.procs") for controller in controllers]
@@ -149,7 +157,7 @@ class Groups:
 
 
 def leave_processes(folder: Path) -> None:
-    """Move whoever is still in a group one up from ours: we end limits, not other people's processes."""
+    """Move processes that are still in a group to the parent of ours: limits end, processes do not."""
     top = folder
     while not top.name.startswith(PREFIX) and top != top.parent:
         top = top.parent
@@ -175,7 +183,7 @@ def remove_groups(tops: Iterable[Path]) -> list[str]:
                 except FileNotFoundError:
                     break
                 except OSError as error:
-                    # A process that is just ending keeps its group busy for a moment.
+                    # A process that is ending keeps its group busy for a moment.
                     if attempt == _REMOVE_TRIES - 1:
                         stayed.append(f"{folder}: {error.strerror}")
                     else:
@@ -189,7 +197,7 @@ def session_of(group: Path) -> str:
 
 
 def ours(session: str = "", hierarchies: Hierarchies | None = None) -> list[Path]:
-    """Return the groups on this machine that carry our name and belong to sessions whose id begins so."""
+    """Return the groups on this machine that carry our name and belong to sessions whose id has this prefix."""
     found: list[Path] = []
     for root in dict.fromkeys((hierarchies or find()).roots.values()):
         with contextlib.suppress(OSError):

@@ -1,22 +1,25 @@
 """Fewer cores by pinning, slower cores by a calibrated quota. It emulates throughput, not a clock.
 
-A quota of one half does not give a process exactly half of a core: the kernel hands time out in slices. So the quota
-is corrected once against a reference loop, by the CPU time it gets: a core's own speed wanders (on a shared host by a
-quarter within a second) and would pass for the quota's. How much slower a board's core is than ours is measured too:
-this machine's time to decode and augment one photograph, over the published time of the board.
+A quota of one half does not give a process exactly half of a core: the kernel grants time in slices. So the quota is
+corrected once against a reference loop, by the CPU time the loop gets: a core's own speed varies (on a shared host by a
+quarter within a second) and would be mistaken for an effect of the quota. How much slower a board's core is than ours
+is measured too: this machine's time to decode and augment one photograph, over the published time of the board.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
+from edgetrain.documents import from_document_leniently, read_json, to_document
 from edgetrain.errors import LabError
+from edgetrain.inside.stream import write_json
 from edgetrain.lab.cgroups import Groups
 from edgetrain.lab.sessions import state_folder
 
@@ -33,15 +36,14 @@ _REFERENCE = (
     "print(count,time.process_time()-start)\n"
 )
 
-# The papers' photograph through the papers' transform in a real loader worker, all its CPU time counted (opening,
-# decoding, collating, sending), so that other load does not count; what starting the worker costs cancels out.
+# The papers' photograph through the papers' transform in a real loader worker. All its CPU time is counted (opening,
+# decoding, collating, sending), so that other load does not matter; the cost of starting the worker cancels out.
 _PREPARE = """
 import os, resource, sys, tempfile
 import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
-from edgetrain.workload.catalog import entry
-from edgetrain.workload.drawing import jpeg
+from edgetrain.workload import entry, jpeg
 from edgetrain.workload.transforms import for_workload
 torch.set_num_threads(1)
 known = entry("mobilenet_v3")
@@ -73,14 +75,14 @@ print((many - few) / 256)
 
 
 def pick_cores(asked: int) -> list[int]:
-    """Return which cores to hold: the last ones, because interrupts prefer the first."""
+    """Return which cores to use: the last ones, because interrupts prefer the first."""
     have = sorted(os.sched_getaffinity(0))
     return have[-min(asked, len(have)) :]
 
 
 def _speed(procs_files: list[str], seconds: float) -> tuple[float, float]:
-    """Return the reference loop's turns per second, of the clock and of CPU time."""
-    # `0` written to a group's procs file means the writer itself.
+    """Return the reference loop's turns per second of clock time and per second of CPU time."""
+    # Writing 0 to a group's procs file moves the writer.
     command = [sys.executable, "-I", "-S", "-c", _REFERENCE, str(seconds), *procs_files]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30 + seconds, check=False)
     if done.returncode:
@@ -90,7 +92,7 @@ def _speed(procs_files: list[str], seconds: float) -> tuple[float, float]:
 
 
 def _calibration(groups: Groups) -> list[str]:
-    """Return the group to calibrate in: pinned, as what will be held by the quota is."""
+    """Return the files of the group to calibrate in: pinned, as the limited processes will be."""
     controllers = ["cpu"]
     if groups.hierarchies.has("cpuset"):
         groups.hold_cores(pick_cores(1), "calibration")
@@ -99,10 +101,10 @@ def _calibration(groups: Groups) -> list[str]:
 
 
 def calibrated_quota(groups: Groups, share: float, loop_s: float = _LOOP_S) -> tuple[float, float]:
-    """Return the quota (in cores) that gives a process `share` of one core, and the share it really gave."""
-    kept = _kept("quota", f"{share:.3f}")
+    """Return the quota (in cores) that gives a process `share` of one core, and the share it gave when measured."""
+    kept = _read_calibration().quota.get(f"{share:.3f}")
     if kept is not None:
-        return float(kept[0]), float(kept[1])
+        return kept
     files = _calibration(groups)
 
     def got(quota: float) -> float:
@@ -113,20 +115,22 @@ def calibrated_quota(groups: Groups, share: float, loop_s: float = _LOOP_S) -> t
     first = got(share)
     quota = share * min(_MOST_CORRECTION, max(1 / _MOST_CORRECTION, share / first if first else 1.0))
     given = got(quota)
-    _keep("quota", f"{share:.3f}", [quota, given])
+    known = _read_calibration()
+    _write_calibration(replace(known, quota={**known.quota, f"{share:.3f}": (quota, given)}))
     return quota, given
 
 
 def check_share(groups: Groups, quota: float, loop_s: float = 0.4) -> tuple[float, float]:
     """Return the share of a core that this quota gives, and how fast that makes a loop against one on a free core.
 
-    Measured now, medians of several pairs: the kernel promises the first; in the second a core's own speed shows.
+    Medians of several pairs, measured now: the kernel guarantees the first; the second also depends on the core's own
+    speed.
     """
     files = _calibration(groups)
     groups.hold_quota(quota, "calibration")
     shares, speeds = [], []
     for _ in range(_CHECKS):
-        free = _speed([], loop_s / 2)[1]  # per second of CPU time: other load must not pass for a slow core
+        free = _speed([], loop_s / 2)[1]  # per second of CPU time: other load must not look like a slow core
         by_clock, by_cpu = _speed(files, loop_s)
         shares.append(by_clock / by_cpu)
         speeds.append(2 * by_clock / (free + _speed([], loop_s / 2)[1]))
@@ -134,7 +138,7 @@ def check_share(groups: Groups, quota: float, loop_s: float = 0.4) -> tuple[floa
 
 
 def cores_worth(files: list[str], loop_s: float = 0.6) -> float:
-    """Return how many cores' worth of CPU time two busy processes get together that enter these groups."""
+    """Return the CPU time, in cores, that two busy processes in these groups get together."""
     command = [sys.executable, "-I", "-S", "-c", _REFERENCE, str(loop_s), *files]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     return sum(float(one.communicate()[0].split()[1]) for one in both) / loop_s
@@ -143,54 +147,57 @@ def cores_worth(files: list[str], loop_s: float = 0.6) -> float:
 def image_s(width: int = 800, height: int = 600) -> float | None:
     """Return this machine's time to decode and augment one photograph on one core; None without torch.
 
-    It runs what a loader worker runs, in a process of its own: torch lives in the workload room.
+    It runs what a loader worker runs, in a process of its own, because torch is imported in `workload` alone.
     """
     key = f"{width}x{height}"
-    kept = _kept("image", key)
+    kept = _read_calibration().image.get(key)
     if kept is not None:
-        return float(kept)
+        return kept
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", _PREPARE, str(width), str(height)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
     if done.returncode:
         return None
     best_s = float(done.stdout)
-    _keep("image", key, best_s)
+    known = _read_calibration()
+    _write_calibration(replace(known, image={**known.image, key: best_s}))
     return best_s
 
 
-def share_for(board_image_s: float, width: int = 800, height: int = 600) -> float | None:
+def share_for(
+    board_image_s: float, width: int = 800, height: int = 600, measure: Callable[[int, int], float | None] = image_s
+) -> float | None:
     """Return how fast a board's core is, in cores of ours; None where that cannot be measured.
 
     With pictures of another size: how fast ours must be for one of these to take that long.
     """
-    ours_s = image_s(width, height)
+    ours_s = measure(width, height)
     if ours_s is None:
         return None
     return max(_SMALLEST_SHARE, ours_s / board_image_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What was measured on this machine once, kept in the state folder."""
+
+    quota: dict[str, tuple[float, float]] = field(default_factory=dict)  # by share: quota in cores, share it gave
+    image: dict[str, float] = field(default_factory=dict)  # by picture size: seconds per photograph
 
 
 def _file() -> Path:
     return state_folder() / "calibration.json"
 
 
-def _kept(kind: str, key: str) -> Any:
-    try:
-        return json.loads(_file().read_text())[kind][key]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+def _read_calibration() -> Calibration:
+    with contextlib.suppress(OSError, ValueError):
+        document = read_json(_file().read_text())
+        if isinstance(document, dict):
+            return from_document_leniently(Calibration, document, [])
+    return Calibration()
 
 
-def _keep(kind: str, key: str, value: object) -> None:
-    try:
-        known = json.loads(_file().read_text())
-    except (OSError, ValueError):
-        known = {}
-    known.setdefault(kind, {})[key] = value
-    try:
+def _write_calibration(known: Calibration) -> None:
+    with contextlib.suppress(OSError):  # measured again next time
         _file().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = _file().with_suffix(f".{os.getpid()}")
-        temporary.write_text(json.dumps(known))
-        os.replace(temporary, _file())
-    except OSError:
-        pass  # measured again next time
+        write_json(str(_file()), to_document(known))

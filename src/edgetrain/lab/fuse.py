@@ -1,8 +1,8 @@
-"""The kernel's FUSE protocol, spoken directly over /dev/fuse: read-only files, standard library only, no libfuse.
+"""The kernel's FUSE protocol over /dev/fuse, without libfuse: read-only files, standard library only.
 
 Only what a read-only tree needs: INIT, LOOKUP, GETATTR, OPEN, READ, READDIR, STATFS, and the messages without an
-answer. Written after include/uapi/linux/fuse.h, protocol 7.31 and later (Linux 5.4); the kernel lowers itself to
-our minor version.
+answer. Written after include/uapi/linux/fuse.h, protocol 7.31 and later (Linux 5.4); the kernel adapts to our minor
+version.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ASYNC_READ, ASYNC_DIO, NO_OPEN, PARALLEL_DIROPS, MAX_PAGES, NO_OPENDIR = (
     1 << 22,
     1 << 24,
 )
-KEEP_CACHE = 1 << 1  # of an open file: pages stay valid, since nobody writes
+KEEP_CACHE = 1 << 1  # of an open file: pages stay valid, since nothing is written
 
 ROOT = 1
 FOREVER_S = 10**9  # nothing below changes while we serve it
@@ -67,7 +67,7 @@ def unmount(target: str, lazy: bool = False) -> None:
 
 
 @dataclass(slots=True)
-class Node:
+class FuseNode:
     """One file or folder that we serve."""
 
     path: str
@@ -77,18 +77,18 @@ class Node:
     children: dict[bytes, int] = field(default_factory=dict)
 
 
-def file_tree(path: str, name: str) -> list[Node]:
+def file_tree(path: str, name: str) -> list[FuseNode]:
     """Return the nodes of a folder that holds one file, the disk image at `path`."""
     about = os.stat(path)
     return [
-        Node(os.path.dirname(path), True, children={name.encode(): ROOT + 1}),
-        Node(path, False, about.st_size, int(about.st_mtime)),
+        FuseNode(os.path.dirname(path), True, children={name.encode(): ROOT + 1}),
+        FuseNode(path, False, about.st_size, int(about.st_mtime)),
     ]
 
 
-def folder_tree(path: str) -> list[Node]:
+def folder_tree(path: str) -> list[FuseNode]:
     """Return the nodes of a whole folder, links and special files left out. The order gives the node numbers."""
-    nodes = [Node(path, True)]
+    nodes = [FuseNode(path, True)]
     at = 0
     while at < len(nodes):
         here = nodes[at]
@@ -98,16 +98,16 @@ def folder_tree(path: str) -> list[Node]:
                 if not is_folder and not entry.is_file(follow_symlinks=False):
                     continue
                 about = entry.stat(follow_symlinks=False)
-                nodes.append(Node(entry.path, is_folder, 0 if is_folder else about.st_size, int(about.st_mtime)))
+                nodes.append(FuseNode(entry.path, is_folder, 0 if is_folder else about.st_size, int(about.st_mtime)))
                 here.children[entry.name.encode()] = len(nodes)
         at += 1
     return nodes
 
 
-class Session:
-    """One mounted tree: takes the kernel's requests and answers all but reads, which it hands out."""
+class FuseMount:
+    """One mounted tree: takes the kernel's requests and answers all but reads, which it passes to `on_read`."""
 
-    def __init__(self, target: str, nodes: list[Node], on_read: Callable[[int, int, int, int], None]) -> None:
+    def __init__(self, target: str, nodes: list[FuseNode], on_read: Callable[[int, int, int, int], None]) -> None:
         self.nodes = nodes
         self.ended = False
         self._on_read = on_read  # unique, node, offset, size
@@ -134,7 +134,7 @@ class Session:
                 self.ended = True  # unmounted
                 return False
             if error.errno in (errno.EINTR, errno.ENOENT):
-                return True  # the asker gave up meanwhile
+                return True  # the reader gave up meanwhile
             raise
         length, opcode, unique, node, *_ = IN_HEADER.unpack_from(self._buffer)
         if opcode == READ:
@@ -155,7 +155,7 @@ class Session:
         except OSError as error:
             if error.errno == errno.ENODEV:
                 self.ended = True
-            elif error.errno != errno.ENOENT:  # the asker is gone: nobody to tell
+            elif error.errno != errno.ENOENT:  # the reader is gone
                 raise
 
     def _answer(self, opcode: int, node: int, length: int) -> tuple[int, bytes]:

@@ -44,14 +44,14 @@ def attach(path: str) -> tuple[str, int]:
     try:
         control = os.open(_CONTROL, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
-        raise LabError(f"no loop device: {_CONTROL}: {error.strerror}") from error
+        raise LabError(f"no loop device can be made: {_CONTROL}: {error.strerror}") from error
     backing = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECT)
     try:
         for _ in range(_TRIES):
             number = fcntl.ioctl(control, _GET_FREE)
             device = f"/dev/loop{number}"
             if not os.path.exists(device):
-                # A container's /dev does not grow by itself.
+                # In a container /dev does not get new devices by itself.
                 os.mknod(device, 0o600 | 0o060000, os.makedev(7, number))
             descriptor = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -59,7 +59,7 @@ def attach(path: str) -> tuple[str, int]:
                 return device, descriptor
             except OSError as error:
                 os.close(descriptor)
-                if error.errno != errno.EBUSY:  # somebody else took it between the two calls
+                if error.errno != errno.EBUSY:  # another process took it between the two calls
                     raise
     except OSError as error:
         raise LabError(f"cannot attach {path} to a loop device: {error.strerror}") from error

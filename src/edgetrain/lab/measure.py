@@ -1,4 +1,4 @@
-"""Proves the limits: what was asked against what is got, measured with reads and loops that know nothing of the lab."""
+"""Measures the limits: asked against got, with reads and loops that are independent of the lab."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgetrain.errors import LabError
 from edgetrain.lab import cpu, tables
-from edgetrain.lab.bucket import missing_bytes
 from edgetrain.lab.cgroups import find
-from edgetrain.lab.hold import Lab
-from edgetrain.lab.limits import Limits
+from edgetrain.lab.hold import MEANS_ONLY, NOTHING_TO_LIMIT, USER_SPACE, Lab
+from edgetrain.lab.limits import MachineLimits
 from edgetrain.lab.memory import SETTLE_S
-from edgetrain.lab.queueing import Medium
-from edgetrain.lab.readers import Reading, read_files
+from edgetrain.lab.queueing import MediumModel
+from edgetrain.lab.readers import TimedReads, read_files
 from edgetrain.lab.tables import IMAGE_BYTES
+from edgetrain.schema import LimitProof
+from edgetrain.workload import cached_bytes
 
 TOLERANCE = 0.15
 _FILES = 420
@@ -33,29 +33,13 @@ _CACHE_ROUNDS = 2
 _SHARE = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """One limit: asked and got, in one unit. `judged` is false where the mechanism promises no such thing."""
-
-    limit: str
-    what: str
-    unit: str
-    asked: float
-    got: float | None
-    by: str
-    judged: bool = True
-
-    @property
-    def off(self) -> float | None:
-        """Return by which share got differs from asked."""
-        return None if self.got is None or not self.asked else self.got / self.asked - 1
-
-    @property
-    def holds(self) -> bool | None:
-        """Return whether got is within the tolerance; None where that is not promised."""
-        if not self.judged:
-            return None
-        return self.off is not None and abs(self.off) <= TOLERANCE
+def proof(
+    limit: str, what: str, unit: str, asked: float, got: float | None, by: str, judged: bool = True
+) -> LimitProof:
+    """Compare got with asked; not judged where the mechanism promises no such thing."""
+    off = None if got is None or not asked else got / asked - 1
+    holds = (off is not None and abs(off) <= TOLERANCE) if judged else None
+    return LimitProof(limit, what, unit, asked, got, by, judged, off, holds)
 
 
 def make_files(folder: Path, files: int = _FILES, seed: int = 0) -> list[str]:
@@ -73,26 +57,26 @@ def make_files(folder: Path, files: int = _FILES, seed: int = 0) -> list[str]:
     return names
 
 
-def _reads_for(medium: Medium) -> int:
-    # About two seconds of reading, enough for a p95, no more files than there are.
+def _reads_for(medium: MediumModel) -> int:
+    # About two seconds of reading, enough for a p95; no more files than there are.
     return max(30, min(_FILES, int(2.0 / medium.cost_s(IMAGE_BYTES))))
 
 
-def prove_medium(lab: Lab, medium: Medium, names: Sequence[str], view: Path) -> list[Proof]:
+def prove_medium(lab: Lab, medium: MediumModel, names: Sequence[str], view: Path) -> list[LimitProof]:
     """Measure latency, bandwidth and how readers share the medium."""
-    by = str(lab.got["storage"]["by"])
-    means_only = by.startswith("means only")
-    user_space = by.startswith("user space")
+    assert lab.got.storage is not None
+    by = lab.got.storage.by
+    means_only, user_space = by == MEANS_ONLY, by == USER_SPACE
     groups = lab.joined_files()
     paths = [str(view / name) for name in names]
     random.Random(1).shuffle(paths)
     count = _reads_for(medium)
 
-    def read(shares: Sequence[Sequence[str]]) -> Reading:
+    def read(shares: Sequence[Sequence[str]]) -> TimedReads:
         return _read_waiting(shares, lab.environment()) if user_space else read_files(shares, groups)
 
     for path in paths:
-        os.stat(path)  # the folders' and files' own blocks are read once, not part of what is timed
+        os.stat(path)  # the blocks of folders and inodes are read once, before anything is timed
     read_files([paths[:4]], groups)
     one = read([paths[:count]])
     four = read([paths[place : 4 * (count // 4) : 4] for place in range(4)])
@@ -101,22 +85,22 @@ def prove_medium(lab: Lab, medium: Medium, names: Sequence[str], view: Path) -> 
     rows = [
         ("latency p50, one reader", "ms", asked_s * 1e3, one.quantile_s(0.5) * 1e3, not means_only),
         ("latency p95, one reader", "ms", asked_s * 1e3, one.quantile_s(0.95) * 1e3, not means_only),
-        ("reads a second, one reader", "1/s", asked_one, one.reads_per_s, True),
-        ("reads a second, 4 readers", "1/s", asked_four, four.reads_per_s, not means_only),
+        ("reads per second, one reader", "1/s", asked_one, one.reads_per_s, True),
+        ("reads per second, 4 readers", "1/s", asked_four, four.reads_per_s, not means_only),
         ("4 readers over 1", "x", asked_four / asked_one, four.reads_per_s / one.reads_per_s, not means_only),
     ]
-    proofs = [Proof(medium.name, what, unit, asked, got, by, judged) for what, unit, asked, got, judged in rows]
+    proofs = [proof(medium.name, what, unit, asked, got, by, judged) for what, unit, asked, got, judged in rows]
     if not (means_only or user_space):
         large = read_files([[str(view / "large")]], groups)
         got_rate = large.bytes_per_s / 1e6
-        proofs.append(Proof(medium.name, "bandwidth, one large file", "MB/s", medium.bytes_per_s / 1e6, got_rate, by))
+        proofs.append(proof(medium.name, "bandwidth, one large file", "MB/s", medium.bytes_per_s / 1e6, got_rate, by))
     return proofs
 
 
-def _read_waiting(shares: Sequence[Sequence[str]], environment: dict[str, str]) -> Reading:
-    """Read through the user-space bucket, in processes that entered it."""
+def _read_waiting(shares: Sequence[Sequence[str]], environment: dict[str, str]) -> TimedReads:
+    """Read in processes whose reads wait in the user-space queue."""
     code = (
-        "import json,sys,time;from edgetrain.lab import bucket;bucket.install();files=json.load(sys.stdin);t=[]\n"
+        "import json,sys,time,edgetrain.workload;files=json.load(sys.stdin);t=[]\n"
         "import os\nbegan=time.monotonic()\n"
         "for f in files:\n"
         " d=os.open(f,os.O_RDONLY);os.posix_fadvise(d,0,0,4);os.close(d);s=time.monotonic();open(f,'rb').read()\n"
@@ -144,13 +128,13 @@ def _read_waiting(shares: Sequence[Sequence[str]], environment: dict[str, str]) 
         reader.wait()
         times_s += seen
         took_s.append(ended_s - began_s)
-    return Reading(times_s, len(times_s) * IMAGE_BYTES, max(took_s))
+    return TimedReads(times_s, len(times_s) * IMAGE_BYTES, max(took_s))
 
 
-def prove_cache(names: Sequence[str], folder: Path, cache_bytes: int = _CACHE_BYTES) -> list[Proof]:
+def prove_cache(names: Sequence[str], folder: Path, cache_bytes: int = _CACHE_BYTES) -> list[LimitProof]:
     """Read far more than the limit and count what the page cache kept."""
-    with Limits(ram_bytes=cache_bytes).applied(workers=1) as lab:
-        by = str(lab.got["ram"]["by"])
+    with MachineLimits(ram_bytes=cache_bytes).applied(workers=1) as lab:
+        by = (lab.got.ram.by if lab.got.ram else None) or NOTHING_TO_LIMIT
         paths = [str(folder / name) for name in names]
         for path in paths:
             descriptor = os.open(path, os.O_RDONLY)
@@ -163,37 +147,37 @@ def prove_cache(names: Sequence[str], folder: Path, cache_bytes: int = _CACHE_BY
         kept = 0
         for path in paths:
             descriptor = os.open(path, os.O_RDONLY)
-            size = os.fstat(descriptor).st_size
-            kept += -(-size // 4096) * 4096 - missing_bytes(descriptor, size)
+            kept += cached_bytes(descriptor, os.fstat(descriptor).st_size)
             os.close(descriptor)
-    return [Proof("ram", "cacheable bytes", "MB", cache_bytes / 1e6, kept / 1e6, by)]
+    return [proof("ram", "cacheable bytes", "MB", cache_bytes / 1e6, kept / 1e6, by)]
 
 
-def prove_cpu(share: float = _SHARE) -> list[Proof]:
-    """Measure one core at a share, and one core's worth from two busy processes."""
+def prove_cpu(share: float = _SHARE) -> list[LimitProof]:
+    """Measure a share of one core, and how much CPU time two busy processes get from one core."""
     proofs = []
-    with Limits(cpu_share=share).applied(workers=1) as lab:
-        # Measured anew, of a process in the group against one outside, with the quota the calibration gave.
+    with MachineLimits(cpu_share=share).applied(workers=1) as lab:
+        # Measured again, a process in the group against one outside, with the calibrated quota.
         quota, _ = cpu.calibrated_quota(lab.groups, share)
-        (got, speed), by = cpu.check_share(lab.groups, quota), lab.got["cpu_share"]["by"]
-        proofs.append(Proof("cpu", f"CPU time at share {share:g}", "cores", share, got, by))
-        # A core's own speed wanders with what its host does: told, and not the quota's to promise.
-        proofs.append(Proof("cpu", f"turns of a loop at share {share:g}", "x", share, speed, by, judged=False))
-    with Limits(cores=1).applied() as lab:
-        if lab.got["cores"]["by"] != "nothing to hold":
-            held, by = cpu.cores_worth(lab.joined_files()), lab.got["cores"]["by"]
-            proofs.append(Proof("cores", "cores' worth of two busy processes", "cores", 1.0, held, by))
+        got, speed = cpu.check_share(lab.groups, quota)
+        by = lab.got.cpu_share.by if lab.got.cpu_share else NOTHING_TO_LIMIT
+        proofs.append(proof("cpu", f"CPU time at share {share:g}", "cores", share, got, by))
+        # A core's own speed varies with its host's load: shown, but the quota does not promise it.
+        proofs.append(proof("cpu", f"iterations of a loop at share {share:g}", "x", share, speed, by, judged=False))
+    with MachineLimits(cores=1).applied() as lab:
+        if lab.got.cores is not None and lab.got.cores.by != NOTHING_TO_LIMIT:
+            used = cpu.cores_worth(lab.joined_files())
+            proofs.append(proof("cores", "CPU time of two busy processes", "cores", 1.0, used, lab.got.cores.by))
     return proofs
 
 
-def measure(
+def measure_limits(
     media: Sequence[str] = ("sd", "hdd", "ssd"),
     own_media: str | None = None,
     say: Callable[[str], None] = lambda text: None,
     at: str | None = None,
-) -> list[Proof]:
-    """Prove every limit this machine can hold; what it cannot is left out and said."""
-    proofs: list[Proof] = []
+) -> list[LimitProof]:
+    """Measure every limit that this machine can apply; the others are left out, and `say` gets the reason."""
+    proofs: list[LimitProof] = []
     with tempfile.TemporaryDirectory(prefix="edgetrain-measure-", dir=at) as folder:
         if shutil.disk_usage(folder).free < 4 * (_FILES * IMAGE_BYTES + _LARGE_BYTES):
             raise LabError(f"lab measure needs 600 MB of disk in {folder}; name another folder with --at")
@@ -204,7 +188,7 @@ def measure(
             medium = tables.medium(name, own_media)
             say(f"measuring {name}")
             try:
-                with Limits(storage=medium).applied(workers=4) as lab:
+                with MachineLimits(storage=medium).applied(workers=4) as lab:
                     view = lab.dataset_path(dataset)
                     proofs += prove_medium(lab, medium, names, view)
             except LabError as error:

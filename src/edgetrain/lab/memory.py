@@ -1,11 +1,11 @@
-"""Holding the page cache of some processes to a size, by a memory control group whose limit follows their own memory.
+"""Limits the page cache of some processes, by a memory control group whose limit follows their own memory.
 
-A memory group counts process memory and the pages its members were first to read. The limit asked for is the cache
-alone, so it is set to the cache plus everything else the group holds at the moment (anonymous and shared memory,
-kernel tables), and follows that as it changes: process memory never eats the cache, nor the other way round.
+A memory group counts process memory and the pages its members were first to read. What is asked for is a limit on the
+cache alone, so the group's limit is the cache plus everything else the group uses at the moment (anonymous and shared
+memory, kernel tables), and follows that as it changes: process memory never displaces the cache, nor the reverse.
 
-While readers still start, their own memory grows by tens of megabytes between two looks; until all are there and it
-stands still, the limit has some slack, or the kernel would kill one of them for a cache that is not even full.
+While readers start, their own memory grows by tens of megabytes between two updates; until all have started and it is
+stable, the limit has some slack, or the kernel would kill one of them for a cache that is not even full.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from pathlib import Path
 from edgetrain.errors import LabError
 
 PERIOD_S = 0.2
-SETTLE_S = 1.0  # after so long without growth the limit holds to the byte
+SETTLE_S = 1.0  # without growth for this long, the limit is exact
 _STEP_BYTES = 1 << 20
 # An interpreter with torch forked into a worker dirties some tens of megabytes at once.
 _SLACK_BYTES = 128 << 20
-_GROWTH_BYTES = 8 << 20  # minibatches come and go; this much above all that was before is growth
-_SETTLED_S = 0.5  # own memory that has not grown for so long has stopped growing
+_GROWTH_BYTES = 8 << 20  # minibatches are allocated and freed; this much above every earlier value is growth
+_SETTLED_S = 0.5  # memory that has not grown for this long has stopped growing
 _PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """What a memory group holds: file pages apart from everything else."""
+class GroupMemory:
+    """What a memory group uses: file pages apart from everything else."""
 
     cache_bytes: int
     other_bytes: int
 
 
-def read_holding(folder: Path) -> Holding:
-    """Read what a group holds, in either version's files."""
+def read_group_memory(folder: Path) -> GroupMemory:
+    """Read what a group uses, in either version's files."""
     numbers = {}
     for line in (folder / "memory.stat").read_text().splitlines():
         name, _, value = line.partition(" ")
@@ -51,7 +51,7 @@ def read_holding(folder: Path) -> Holding:
     else:
         used = int((folder / "memory.usage_in_bytes").read_text())
         file_bytes = numbers["total_cache"] - numbers.get("total_shmem", 0)
-    return Holding(max(0, file_bytes), max(0, used - file_bytes))
+    return GroupMemory(max(0, file_bytes), max(0, used - file_bytes))
 
 
 def count_members(folder: Path) -> int:
@@ -69,7 +69,7 @@ def set_limit(folder: Path, limit_bytes: int) -> None:
             (folder / name).write_text(str(limit_bytes))
             return
         except OSError as error:
-            # Version 1 answers EBUSY while pages are under way.
+            # Version 1 answers EBUSY while pages are being written.
             if attempt == 4:
                 raise LabError(
                     f"the kernel refused {limit_bytes} bytes for {folder / name}: {error.strerror}"
@@ -80,13 +80,20 @@ def set_limit(folder: Path, limit_bytes: int) -> None:
 class CacheLimit:
     """Keeps the cache of one group at the size asked for, from a thread, until closed."""
 
-    def __init__(self, folder: Path, cache_bytes: int, readers: int = 1) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        cache_bytes: int,
+        readers: int = 1,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.folder = folder
         self.cache_bytes = cache_bytes
         self.readers = readers  # how many processes will join
-        self._high_bytes = 0  # own memory never was more than a step above this
-        self._grew_s = time.monotonic()
-        self._all_there = False
+        self._now_s = now_s
+        self._high_bytes = 0  # own memory was never more than a step above this
+        self._grew_s = now_s()
+        self._all_started = False
         self.most_cache_bytes = 0
         self.most_other_bytes = 0
         self._limit_bytes = 0
@@ -101,14 +108,14 @@ class CacheLimit:
 
     def step(self) -> None:
         """Read once and correct the limit."""
-        holding = read_holding(self.folder)
-        self.most_cache_bytes = max(self.most_cache_bytes, holding.cache_bytes)
-        self.most_other_bytes = max(self.most_other_bytes, holding.other_bytes)
-        if holding.other_bytes - self._high_bytes >= _GROWTH_BYTES:
-            self._high_bytes, self._grew_s = holding.other_bytes, time.monotonic()
-        self._all_there = self._all_there or count_members(self.folder) >= self.readers
-        settled = self._all_there and time.monotonic() - self._grew_s > _SETTLED_S
-        wanted = self.cache_bytes + holding.other_bytes + (0 if settled else _SLACK_BYTES)
+        used = read_group_memory(self.folder)
+        self.most_cache_bytes = max(self.most_cache_bytes, used.cache_bytes)
+        self.most_other_bytes = max(self.most_other_bytes, used.other_bytes)
+        if used.other_bytes - self._high_bytes >= _GROWTH_BYTES:
+            self._high_bytes, self._grew_s = used.other_bytes, self._now_s()
+        self._all_started = self._all_started or count_members(self.folder) >= self.readers
+        settled = self._all_started and self._now_s() - self._grew_s > _SETTLED_S
+        wanted = self.cache_bytes + used.other_bytes + (0 if settled else _SLACK_BYTES)
         if abs(wanted - self._limit_bytes) >= _STEP_BYTES:
             self._limit_bytes = wanted
             set_limit(self.folder, wanted)

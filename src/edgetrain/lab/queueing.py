@@ -1,26 +1,24 @@
 """A storage medium as a queue: seconds per read, bytes per second, and how many reads it serves at once.
 
-Standard library only: the disk server runs this beside training.
+Standard library only: the slow disk's server runs this beside training.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-# Reads that go on where one of the last few ended are not positioned again: files above the kernel's readahead
-# window (128 kB) arrive as several requests, and a disk does not seek between them.
+# A read that continues where one of the last few ended needs no positioning: files above the kernel's readahead window
+# (128 kB) arrive as several requests, and a disk does not seek between them.
 _REMEMBERED_ENDS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Medium:
+class MediumModel:
     """What one read costs on a storage medium, and how reads share it.
 
     `read_s` is paid once per read that does not continue an earlier one, `bytes_per_s` is shared by all.
-    `gain` says how much faster positioning gets when several reads wait (a disk's elevator): pairs of queue depth
+    `gain` is how much faster positioning gets when several reads wait (a disk's elevator): pairs of queue depth
     and factor, linear between them.
     """
 
@@ -48,49 +46,36 @@ class Medium:
         return self.read_s / self.gain_at(depth) + size_bytes / self.bytes_per_s
 
     def reads_per_s(self, size_bytes: int, readers: int) -> float:
-        """Return how many reads of one size it serves a second to readers that each wait for theirs."""
+        """Return how many reads of one size it serves per second to readers that each wait for theirs."""
         served = min(readers, self.at_once)
         positioned = served / self.cost_s(size_bytes, max(1, readers if self.at_once == 1 else served))
         return min(positioned, self.bytes_per_s / size_bytes)
 
-    def faster(self, speed: float) -> Medium:
+    def faster(self, speed: float) -> MediumModel:
         """Return the same medium with every time divided by `speed`."""
-        return Medium(self.name, self.read_s / speed, self.bytes_per_s * speed, self.at_once, self.gain, self.source)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as plain values, for manifests and for the disk server."""
-        return {
-            "name": self.name,
-            "read_s": self.read_s,
-            "bytes_per_s": self.bytes_per_s,
-            "at_once": self.at_once,
-            "gain": [list(point) for point in self.gain],
-            "source": self.source,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Medium:
-        """Undo `as_dict`."""
-        gain = tuple((int(depth), float(factor)) for depth, factor in values.get("gain", ()))
-        return cls(
-            str(values["name"]),
-            float(values["read_s"]),
-            float(values["bytes_per_s"]),
-            int(values.get("at_once", 1)),
-            gain,
-            str(values.get("source", "")),
+        return MediumModel(
+            self.name, self.read_s / speed, self.bytes_per_s * speed, self.at_once, self.gain, self.source
         )
 
 
-class Queue:
+@dataclass(frozen=True, slots=True)
+class DiskRequest:
+    """What the slow disk's server is asked to emulate from now on; no medium: answer as fast as possible."""
+
+    medium: MediumModel | None = None
+    floor_s: float = 0.0
+    floor_s_per_byte: float = 0.0
+
+
+class MediumQueue:
     """When each read is done, one queue for all readers.
 
-    The way from the reader to us and back costs time too. That floor was measured (`floor_s` for an empty read and
-    `floor_s_per_byte`) and is part of what the medium is asked to take, so a read starts that much before it reached
-    us; but never before the medium was free, so a busy medium keeps its exact pace.
+    The way from the reader to the server and back takes time too. That floor was measured (`floor_s` for an empty read
+    and `floor_s_per_byte`) and is part of the medium's time, so a read starts that much before it arrived; but never
+    before the medium was free, so a busy medium keeps its exact pace.
     """
 
-    def __init__(self, medium: Medium | None, floor_s: float = 0.0, floor_s_per_byte: float = 0.0) -> None:
+    def __init__(self, medium: MediumModel | None, floor_s: float = 0.0, floor_s_per_byte: float = 0.0) -> None:
         self.medium = medium
         self.floor_s = floor_s
         self.floor_s_per_byte = floor_s_per_byte
@@ -107,16 +92,16 @@ class Queue:
         waiting = self._waiting
         while waiting and waiting[0] <= arrived_s:
             waiting.popleft()
-        goes_on = (file, offset) in self._ends
-        if goes_on:
+        continues = (file, offset) in self._ends
+        if continues:
             self._ends.remove((file, offset))
         self._ends.append((file, offset + size_bytes))
         asked_s = arrived_s - self.floor_s - self.floor_s_per_byte * size_bytes
         server = min(range(len(self._free_at_s)), key=self._free_at_s.__getitem__)
         start_s = max(asked_s, self._free_at_s[server])
-        positioned_s = start_s if goes_on else start_s + medium.read_s / medium.gain_at(len(waiting) + 1)
+        positioned_s = start_s if continues else start_s + medium.read_s / medium.gain_at(len(waiting) + 1)
         done_s = max(positioned_s, self._channel_at_s) + size_bytes / medium.bytes_per_s
         self._channel_at_s = self._free_at_s[server] = done_s
-        # Kept sorted by construction for one server; for many, out of order by a little, which only the depth sees.
+        # Sorted by construction for one server; for many, out of order by a little, which affects only the depth.
         waiting.append(done_s)
         return done_s

@@ -1,4 +1,4 @@
-"""Readers that are nobody's dataset: processes that read given files and time each read, for `lab measure`."""
+"""Processes that read given files and time each read, independent of any dataset class: for `lab measure`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Starts alone (no site packages), joins groups as a loader worker would, and begins at a common instant.
+# Runs without site packages, joins control groups as a loader worker does, and begins at a common instant.
 _READER = """
 import json, os, sys, time
 asked = json.load(sys.stdin)
@@ -37,12 +37,12 @@ _LEAD_S = 0.4  # starting four interpreters on two busy cores
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What readers saw together."""
+class TimedReads:
+    """Reads of several processes together."""
 
     times_s: list[float]  # one per file
     read_bytes: int
-    took_s: float  # from the common start to the last one's end
+    took_s: float  # from the common start to the end of the last
 
     def quantile_s(self, share: float) -> float:
         """Return a quantile of the time per file."""
@@ -51,12 +51,12 @@ class Reading:
 
     @property
     def reads_per_s(self) -> float:
-        """Return files read a second, all readers together."""
+        """Return files read per second, all readers together."""
         return len(self.times_s) / self.took_s
 
     @property
     def bytes_per_s(self) -> float:
-        """Return bytes read a second, all readers together."""
+        """Return bytes read per second, all readers together."""
         return self.read_bytes / self.took_s
 
 
@@ -65,7 +65,7 @@ def read_files(
     groups: Sequence[str] = (),
     drop: bool = True,
     chunk_bytes: int = 1 << 20,
-) -> Reading:
+) -> TimedReads:
     """Read lists of files, one process each, all starting together; `drop` makes each file cold first.
 
     Readers enter `groups` before they start (`Lab.joined_files`).
@@ -93,4 +93,4 @@ def read_files(
         reader.wait()
     times_s = [one for answer in answers for one in answer["times"]]
     took_s = max(answer["ended"] for answer in answers) - min(answer["began"] for answer in answers)
-    return Reading(times_s, sum(answer["bytes"] for answer in answers), took_s)
+    return TimedReads(times_s, sum(answer["bytes"] for answer in answers), took_s)

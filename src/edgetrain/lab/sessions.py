@@ -1,33 +1,35 @@
-"""What the lab has set up on this machine, found by name rather than remembered: so that leftovers can always go.
+"""What the lab has set up on this machine, found by name rather than remembered, so that leftovers can be removed.
 
 Everything of a session carries its id: a folder under the state folder with the mount points in it, loop devices whose
-backing file lies there, a server whose command line names it, control groups called after it. Taking a session
-down looks for these, so it works after any crash and touches nothing else.
+backing file lies there, a server whose command line names it, control groups named after it. Taking a session down
+searches for these, so it works after any crash and touches nothing else.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import secrets
 import signal
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from edgetrain.documents import from_document_leniently, read_json, to_document
+from edgetrain.errors import LabError
+from edgetrain.inside.stream import write_json
 from edgetrain.lab import cgroups, fuse, loop
+from edgetrain.schema import LimitsAsked, LimitsGot, SessionFacts
 
-_KNOWN_FILES = ("state.json", "state.json.tmp", "control.sock", "bucket")
+_STATE = "state.json"
+_KNOWN_FILES = (_STATE, "control.sock", "read-queue")
 _KNOWN_FOLDERS = ("view", "disk")
 _END_S = 3.0
 
 
 def state_folder() -> Path:
-    """Return where sessions live: root's in /run, a user's in their own runtime folder."""
+    """Return where sessions are kept: root's in /run, a user's in their own runtime folder."""
     own = os.environ.get("EDGETRAIN_LAB_STATE")
     if own:
         return Path(own)
@@ -37,17 +39,17 @@ def state_folder() -> Path:
 
 
 def mark() -> str:
-    """Return what the ids of this state folder's sessions begin with: another folder's are not ours to remove."""
+    """Return the prefix of this state folder's session ids: those of another folder must not be removed."""
     return hashlib.sha256(str(state_folder()).encode()).hexdigest()[:4]
 
 
-def groups() -> list[Path]:
+def find_groups() -> list[Path]:
     """Return every control group that a session of this state folder made."""
     return cgroups.ours(mark())
 
 
 def starting_tick(pid: int) -> int | None:
-    """Return when a process started, in clock ticks: with its pid, who it is. None: there is none."""
+    """Return when a process started, in clock ticks: with its pid this identifies it. None: no such process."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return int(file.read().rpartition(")")[2].split()[19])
@@ -56,7 +58,17 @@ def starting_tick(pid: int) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SessionState:
+    """What a session's file keeps, for `lab status` and `lab down`."""
+
+    owner: tuple[int, int | None] | None = None  # process and its starting tick
+    held: bool = False  # stays until `lab down`
+    asked: LimitsAsked | None = None
+    got: LimitsGot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabSession:
     """One use of the lab."""
 
     id: str
@@ -77,53 +89,64 @@ class Session:
         """Return the server's socket."""
         return self.folder / "control.sock"
 
-    def write(self, facts: Mapping[str, Any]) -> None:
-        """Keep what `status` shows."""
-        temporary = self.folder / "state.json.tmp"
-        temporary.write_text(json.dumps(dict(facts), indent=1, default=str))
-        os.replace(temporary, self.folder / "state.json")
+    def write(self, state: SessionState) -> None:
+        """Keep the state."""
+        write_json(str(self.folder / _STATE), to_document(state))
 
-    def read(self) -> dict[str, Any]:
-        """Return what was kept; empty where the writer was killed first."""
+    def read(self) -> SessionState:
+        """Return the state; without an owner where the writer was killed first."""
         with contextlib.suppress(OSError, ValueError):
-            facts = json.loads((self.folder / "state.json").read_text())
-            if isinstance(facts, dict):
-                return facts
-        return {}
+            document = read_json((self.folder / _STATE).read_text())
+            if isinstance(document, dict):
+                return from_document_leniently(SessionState, document, [])
+        return SessionState()
+
+    def facts(self) -> SessionFacts:
+        """Return what `lab status` shows of it."""
+        state = self.read()
+        return SessionFacts(
+            session=self.id,
+            leftover=self.is_leftover(),
+            held=state.held,
+            owner=state.owner[0] if state.owner else None,
+            mounts=tuple(mounts_under(self.folder)),
+            loops=tuple(loop.backed_by(str(self.folder))),
+            servers=tuple(servers_of(self.folder)),
+            got=state.got,
+        )
 
     def is_leftover(self) -> bool:
-        """Return whether its owner is gone: nobody will take it down."""
-        facts = self.read()
-        if facts.get("held"):
+        """Return whether its owner is gone without taking it down."""
+        state = self.read()
+        if state.held:
             return False
-        owner = facts.get("owner")
-        if not owner:
-            # Being made this instant, or its maker was killed before it could say who it is.
+        if state.owner is None:
+            # Being made right now, or its process was killed before it could write the state.
             with contextlib.suppress(OSError):
                 return time.time() - self.folder.stat().st_mtime > 5
             return True
-        return bool(starting_tick(int(owner[0])) != owner[1])
+        return starting_tick(state.owner[0]) != state.owner[1]
 
 
-def new(held: bool = False) -> Session:
+def new(held: bool = False) -> LabSession:
     """Make a session; a held one stays until `lab down`."""
     root = state_folder()
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     if root.is_symlink() or root.stat().st_uid != os.geteuid():
-        raise PermissionError(f"{root} is not ours")
+        raise LabError(f"{root} belongs to another user or is a link; remove it, or set EDGETRAIN_LAB_STATE")
     name = mark() + secrets.token_hex(3)
-    session = Session(name, root / name)
+    session = LabSession(name, root / name)
     session.folder.mkdir(mode=0o700)
-    session.write({"owner": [os.getpid(), starting_tick(os.getpid())], "held": held})
+    session.write(SessionState((os.getpid(), starting_tick(os.getpid())), held))
     return session
 
 
-def sessions() -> list[Session]:
-    """Return every session on this machine that is ours."""
+def find_sessions() -> list[LabSession]:
+    """Return every session of this state folder."""
     root = state_folder()
     if not root.is_dir():
         return []
-    return [Session(path.name, path) for path in sorted(root.iterdir()) if path.is_dir() and not path.is_symlink()]
+    return [LabSession(path.name, path) for path in sorted(root.iterdir()) if path.is_dir() and not path.is_symlink()]
 
 
 def mounts_under(prefix: Path) -> list[str]:
@@ -138,7 +161,7 @@ def mounts_under(prefix: Path) -> list[str]:
 
 
 def servers_of(folder: Path) -> list[int]:
-    """Return the processes that serve a session: ours by their command line."""
+    """Return the processes that serve a session, found by their command line."""
     found = []
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():
@@ -152,7 +175,7 @@ def servers_of(folder: Path) -> list[int]:
     return found
 
 
-def take_down(session: Session) -> list[str]:
+def take_down(session: LabSession) -> list[str]:
     """Remove everything a session set up; return what could not be removed and why."""
     stayed: list[str] = []
     for where in [str(session.view), *mounts_under(session.folder)]:
@@ -183,7 +206,7 @@ def _unmount(where: str, stayed: list[str]) -> None:
     try:
         fuse.unmount(where)
     except OSError:
-        # Somebody still has a file open there; it goes when they close it.
+        # A file is still open there; the mount goes when it is closed.
         try:
             fuse.unmount(where, lazy=True)
         except OSError as error:
@@ -204,7 +227,7 @@ def _end(pids: list[int]) -> None:
 
 def _alive(pid: int) -> bool:
     with contextlib.suppress(OSError):
-        os.waitpid(pid, os.WNOHANG)  # ours to bury when we started it
+        os.waitpid(pid, os.WNOHANG)  # where it is our own child
     with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
         return file.read().rpartition(")")[2].split()[0] != "Z"
     return False
@@ -212,17 +235,22 @@ def _alive(pid: int) -> bool:
 
 def sweep() -> list[str]:
     """Take down what killed runs left behind; return the ids."""
-    gone = []
-    for session in sessions():
+    removed = []
+    for session in find_sessions():
         if session.is_leftover():
             take_down(session)
-            gone.append(session.id)
-    known = {session.id for session in sessions()}
-    # Groups whose folder is gone already (a machine's /run does not outlive a reboot, nor do groups: rare).
-    for group in groups():
+            removed.append(session.id)
+    known = {session.id for session in find_sessions()}
+    # Groups whose folder is gone already.
+    for group in find_groups():
         if cgroups.session_of(group) not in known and _age_s(group) > 5:
             cgroups.remove_groups([group])
-    return gone
+    return removed
+
+
+def remove_groups() -> list[str]:
+    """Remove every control group of this state folder's sessions; return what could not be removed and why."""
+    return cgroups.remove_groups(find_groups())
 
 
 def _age_s(path: Path) -> float:

@@ -1,10 +1,9 @@
-"""What the lab knows from sources: storage media, boards to stand for, and how long their accelerators need."""
+"""The lab's tables, each figure with its source: storage media, presets of boards, step times of accelerators."""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import yaml
 
 from edgetrain.errors import BadTable, UsageError
-from edgetrain.lab.queueing import Medium
+from edgetrain.lab.queueing import MediumModel
 from edgetrain.units import MS_PER_S
 
 _HERE = Path(__file__).parent
@@ -20,13 +19,13 @@ _MOST_YAML_BYTES = 1_000_000
 _MB = 10**6
 _GB = 10**9
 PUBLISHED_BATCH = 16
-# What a read of the papers' dataset is: 2.8 GB in 23,080 files.
+# Mean size of a file of the papers' dataset: 2.8 GB in 23,080 files.
 IMAGE_BYTES = 122_000
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Lab limits that stand for a board."""
+    """Limits that make this machine behave like a board."""
 
     name: str
     title: str
@@ -35,7 +34,7 @@ class Preset:
     taken_bytes: int
     image_s: float | None
     storage: str
-    sources: Mapping[str, str]
+    sources: dict[str, str]  # by figure
 
     @property
     def cache_bytes(self) -> int:
@@ -44,8 +43,8 @@ class Preset:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """How long one training step takes on a board's accelerator, and who says so."""
+class StepTime:
+    """How long one training step takes on a board's accelerator, and where that figure is from."""
 
     seconds: float
     source: str
@@ -54,7 +53,7 @@ class Step:
 def _load(path: Path, key: str) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MOST_YAML_BYTES:
-            raise BadTable(f"{path} is over 1 MB: not a table of the lab")
+            raise BadTable(f"{path} is over 1 MB, too large for a table of the lab")
         document = yaml.safe_load(path.read_text())
     except OSError as error:
         raise BadTable(f"cannot read {path}: {error.strerror}; check the path") from error
@@ -66,9 +65,9 @@ def _load(path: Path, key: str) -> dict[str, Any]:
     return entries
 
 
-def _medium(name: str, entry: Any, path: Path) -> Medium:
+def _medium(name: str, entry: Any, path: Path) -> MediumModel:
     try:
-        medium = Medium(
+        medium = MediumModel(
             name,
             float(entry["read_ms"]) / MS_PER_S,
             float(entry["mb_per_s"]) * _MB,
@@ -88,16 +87,16 @@ def _medium(name: str, entry: Any, path: Path) -> Medium:
     return medium
 
 
-def media(own: str | os.PathLike[str] | None = None) -> dict[str, Medium]:
-    """Return every storage medium by name; those of your own file win."""
+def media(own: str | os.PathLike[str] | None = None) -> dict[str, MediumModel]:
+    """Return every storage medium by name; your own file's come before ours."""
     own = own or os.environ.get("EDGETRAIN_MEDIA")
-    known: dict[str, Medium] = {}
+    known: dict[str, MediumModel] = {}
     for path in [_HERE / "media.yaml", *([Path(own)] if own else [])]:
         known.update({name: _medium(name, entry, path) for name, entry in _load(path, "media").items()})
     return known
 
 
-def medium(name: str, own: str | os.PathLike[str] | None = None) -> Medium:
+def medium(name: str, own: str | os.PathLike[str] | None = None) -> MediumModel:
     """Return one storage medium."""
     known = media(own)
     if name not in known:
@@ -109,7 +108,7 @@ def medium(name: str, own: str | os.PathLike[str] | None = None) -> Medium:
 
 @functools.lru_cache(maxsize=1)
 def presets() -> dict[str, Preset]:
-    """Return every board the lab can stand for."""
+    """Return every board that has a preset."""
     boards = {}
     for name, entry in _load(_HERE / "presets.yaml", "presets").items():
         image_ms = entry["image_ms"]
@@ -127,13 +126,13 @@ def presets() -> dict[str, Preset]:
 
 
 def preset(name: str) -> Preset:
-    """Return one board to stand for."""
+    """Return the preset of one board."""
     if name not in presets():
         raise UsageError(f"there is no preset '{name}'; known: {', '.join(presets())}")
     return presets()[name]
 
 
-def step(device: str, network: str, batch_size: int = PUBLISHED_BATCH) -> Step:
+def step(device: str, network: str, batch_size: int = PUBLISHED_BATCH) -> StepTime:
     """Return how long a step of this network takes on this board, by a published figure."""
     known = _load(_HERE / "compute.yaml", "steps")
     entry = known.get(device, {}).get(network)
@@ -145,6 +144,7 @@ def step(device: str, network: str, batch_size: int = PUBLISHED_BATCH) -> Step:
     at = {int(size): float(ms) for size, ms in (entry.get("at") or {PUBLISHED_BATCH: entry["ms"]}).items()}
     source = entry["source"]
     if batch_size in at:
-        return Step(at[batch_size] / MS_PER_S, source)
+        return StepTime(at[batch_size] / MS_PER_S, source)
     nearest = min(at, key=lambda size: abs(size - batch_size))
-    return Step(at[nearest] / MS_PER_S * batch_size / nearest, f"{source}; scaled from batch {nearest} to {batch_size}")
+    seconds = at[nearest] / MS_PER_S * batch_size / nearest
+    return StepTime(seconds, f"{source}; scaled from batch {nearest} to {batch_size}")

@@ -5,66 +5,78 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
 
-from edgetrain.device.base import Finding, PowerSource, Probe
+from edgetrain.device.base import DeviceClock, Probe
 from edgetrain.device.host import HostDevice
 from edgetrain.device.jetson.clocks import find_clocks
 from edgetrain.device.jetson.controls import JetsonControls
+from edgetrain.device.jetson.doctor import control_findings, root_fix
 from edgetrain.device.jetson.identity import Identity, describe, identify
-from edgetrain.device.jetson.probes import AlarmProbe, EmcProbe, GpuProbe, RailsProbe, ThermalProbe
+from edgetrain.device.jetson.probes import EmcProbe, FanProbe, JetsonGpuProbe, JetsonThermalProbe, RailsProbe
 from edgetrain.device.jetson.tegrastats_live import TegrastatsProbe
+from edgetrain.device.jetson.throttling import ThrottleProbe
 from edgetrain.device.proc import CpuProbe, DiskProbe, MemoryProbe
 from edgetrain.device.tree import Tree
 from edgetrain.errors import ProbeUnavailable
+from edgetrain.schema import DeviceSpec, Finding, PowerSource
 
 _WHAT = {
     "power": "power per rail",
     "gpu": "GPU load and clock",
     "memory clock": "memory clock and load",
     "temperature": "temperatures",
-    "alarms": "over-current alarms and throttling",
+    "fan": "fan speed",
+    "alarms": "throttling and over-current alarms",
     "cpu": "load and clock of each core, run queue, pressure",
     "memory": "memory, page cache, swap",
     "gpu load": "GPU load through NVML",
     "storage": "reads, bytes and latency per block device",
 }
-_ROOT_FIX = "sudo edgetrain run …"
+_AREAS = {"alarms": "gpu", "gpu load": "gpu", "fan": "temperature"}
 
 
 class JetsonDevice(JetsonControls):
-    """One Jetson, real or a folder that stands in for one."""
+    """One Jetson, real or a folder that serves as one."""
 
     def __init__(self, tree: Tree, identity: Identity, kind: str = "jetson") -> None:
         super().__init__(tree, identity)
-        self.spec = describe(tree, identity, kind)
+        self._kind = kind
 
-    def builders(self) -> dict[str, Callable[[], Any]]:
+    @functools.cached_property
+    def spec(self) -> DeviceSpec:
+        """What the board is."""
+        return describe(self.tree, self.identity, self._kind)
+
+    @property
+    def clock(self) -> DeviceClock:
+        """The board's time."""
+        return self.tree.clock
+
+    def builders(self) -> dict[str, Callable[[], Probe]]:
         """Return how each probe is opened, by area."""
         clocks = functools.cache(lambda: find_clocks(self.tree))
         root = self.tree.root
-        found: dict[str, Callable[[], Any]] = {
+        found: dict[str, Callable[[], Probe]] = {
             "power": self._power_probe,
-            "gpu": lambda: GpuProbe(self.tree, clocks()),
+            "gpu": lambda: JetsonGpuProbe(self.tree, clocks()),
             "memory clock": lambda: EmcProbe(self.tree, clocks()),
-            "temperature": lambda: ThermalProbe(self.tree),
-            "alarms": lambda: AlarmProbe(self.tree, self.rails),
-            "cpu": lambda: CpuProbe(root, self.tree.now_ns),
+            "temperature": lambda: JetsonThermalProbe(self.tree),
+            "fan": lambda: FanProbe(self.tree),
+            "alarms": lambda: ThrottleProbe(self.tree, self.rails),
+            "cpu": lambda: CpuProbe(root, self.clock.now_ns),
             "memory": lambda: MemoryProbe(root),
             "storage": lambda: DiskProbe(root),
         }
         if root == Path("/") and clocks().gpu_load is None:
-            # Thor shows its GPU's load through NVML alone; older boards have it not at all, or as a stub.
+            # Thor shows its GPU's load through NVML alone; older boards have no NVML, or one that answers nothing.
             found["gpu load"] = self._nvml_probe
         return found
 
     @staticmethod
     def _nvml_probe() -> Probe:
-        from edgetrain.device.nvml import GpuProbe as NvmlProbe
+        from edgetrain.device.nvml import NvmlProbe
 
-        probe: Any = NvmlProbe()
-        probe.name = "nvml"
-        return cast(Probe, probe)
+        return NvmlProbe(name="nvml")
 
     def _power_probe(self) -> Probe:
         try:
@@ -77,7 +89,7 @@ class JetsonDevice(JetsonControls):
             try:
                 return TegrastatsProbe(program)
             except ProbeUnavailable as second:
-                raise ProbeUnavailable(f"{reason}; and {second}") from second
+                raise ProbeUnavailable(f"{reason}; and {second}", **reason.facts) from second
 
     def probes(self) -> list[Probe]:
         """Open every sensor that answers."""
@@ -100,42 +112,31 @@ class JetsonDevice(JetsonControls):
         """Return what can and cannot be measured and set here."""
         found = []
         for area, build in self.builders().items():
-            name = "gpu" if area in ("alarms", "gpu load") else area
+            name = _AREAS.get(area, area)
             try:
                 probe = build()
             except ProbeUnavailable as reason:
-                fix = _ROOT_FIX if area == "memory clock" else None
-                found.append(Finding(name, _WHAT[area], False, str(reason), fix))
+                found.append(Finding(name, _WHAT[area], False, str(reason), root_fix(area, reason)))
                 continue
             columns = list(probe.columns)
             found.append(Finding(name, _WHAT[area], True, ", ".join(columns[:8])))
             probe.close()
-        found += [Finding("power", "rails", None, problem) for problem in self.rails.problems]
+        return [*found, *self._power_findings(), *self._board_findings(), *control_findings(self)]
+
+    def _power_findings(self) -> list[Finding]:
+        found = [Finding("power", "rails", None, problem) for problem in self.rails.problems]
         if self.rails.rails and not self.rails.total:
             labels = ", ".join(rail.label for rail in self.rails.rails)
-            found.append(
-                Finding(
-                    "power", "total power", False, f"which of {labels} is the total is not known for this carrier",
-                    "write /etc/edgetrain/rails.yaml as docs/boards.md shows",
-                )
-            )  # fmt: skip
-        if not self.identity.known:
-            unknown = f"{self.spec.model or self.spec.module} (L4T {self.spec.l4t})"
-            found.append(
-                Finding("record", "board", None, f"{unknown} is not in our tables; what Linux offers is measured")
-            )  # fmt: skip
-        return found + self._control_findings()
+            detail = f"which of {labels} is the total is not known for this carrier"
+            fix = "write /etc/edgetrain/rails.yaml as docs/boards.md shows"
+            found.append(Finding("power", "total power", False, detail, fix))
+        return found
 
-    def _control_findings(self) -> list[Finding]:
-        space = self.modes()
-        if space is None:
-            return [Finding("control", "power modes", False, "no clock that could be set was found")]
-        closed = [name for name in self.state() if not self.tree.writable(name)]
-        detail = f"{len(space)} custom modes, {len(space.stock)} stock modes"
-        found = [
-            Finding("control", "power modes", not closed, detail, "sudo edgetrain modes set MODE" if closed else None)
-        ]
-        return found + [Finding("control", "nvpmodel", None, problem) for problem in space.problems]
+    def _board_findings(self) -> list[Finding]:
+        if self.identity.known:
+            return []
+        unknown = f"{self.spec.model or self.spec.module} (L4T {self.spec.l4t})"
+        return [Finding("record", "board", None, f"{unknown} is not in our tables; what Linux offers is measured")]
 
 
 def _tegrastats_source(build: Callable[[], Probe]) -> PowerSource | None:

@@ -1,80 +1,93 @@
-"""What can be set on a Jetson: its power modes, and what control needs to know of the board."""
+"""What can be set on a Jetson: its power modes, and what control needs to know about the board."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
+from dataclasses import replace
 
-from edgetrain.device.control import Control, Setting
+from edgetrain.device.control import Control, ModeRequest
 from edgetrain.device.jetson import nvpmodel, stock
-from edgetrain.device.jetson.clocks import BPMP_EMC, Clocks, find_clocks, policy_folder
+from edgetrain.device.jetson.clocks import Clocks, find_clocks
 from edgetrain.device.jetson.identity import Identity
-from edgetrain.device.jetson.rails import SAMPLES, Rails, find_rails
-from edgetrain.device.jetson.state import desired, freed, read_state, writes
-from edgetrain.device.modespace import ModeSpace, Stock
+from edgetrain.device.jetson.rails import Rails, find_rails
+from edgetrain.device.jetson.state import TargetMode, desired, freed
+from edgetrain.device.jetson.stock import below
+from edgetrain.device.privileged import BPMP, SAMPLES, BoardSettings, active_throttles
+from edgetrain.device.sessions import sudo_session
 from edgetrain.device.tree import Tree
-from edgetrain.device.writes import State, Write, write_all
 from edgetrain.errors import DeviceError, UsageError
-from edgetrain.schema import PowerMode
+from edgetrain.schema import ModeSpace, PowerMode, StockMode
 from edgetrain.units import HZ_PER_KHZ
 
 
 class JetsonControls:
-    """The settable side of a board; a `control.Board`."""
+    """The settable side of a board; a `control.ControlledBoard`."""
 
     def __init__(self, tree: Tree, identity: Identity) -> None:
         self.tree = tree
         self.identity = identity
 
     @functools.cached_property
+    def _settings(self) -> BoardSettings:
+        """The board's settings, for reading."""
+        return BoardSettings(self.tree)
+
+    @functools.cached_property
     def rails(self) -> Rails:
         """The power monitors found."""
-        return find_rails(self.tree)
+        return find_rails(self.tree, self.identity.chip)
 
     @functools.cached_property
     def clocks(self) -> Clocks:
-        """Where the clocks are; the memory clock's table is the catalogue's, capped at what the board shows."""
-        # Imported late: the sampler beside training reads probes alone, and pays for no YAML parser.
-        from edgetrain.device import catalog
+        """Where the clocks are. The catalogue's memory clocks are used where the board's own cannot be read."""
+        # Imported late: the sampler beside training reads probes alone and needs no YAML parser.
+        from edgetrain.device.catalog import load_catalogue
 
-        boards = catalog.load()
+        boards = load_catalogue()
         known = boards.find(self.identity.module or "") or boards.find(self.identity.key)
         table = set(known.emc.values_hz if known and known.emc else ())
-        highest = self.tree.number(f"{BPMP_EMC}/max_rate")
+        highest = self.tree.number(f"{BPMP}/clk/emc/max_rate")
         if highest and highest > max(table, default=0):
             # A later release unlocked faster memory (Orin Nano "super"): the steps of its chip up to what it shows.
             alike = [board.emc.values_hz for board in boards if board.chip == self.identity.chip and board.emc]
             table = {highest, *table, *(hertz for values in alike for hertz in values)}
         return find_clocks(self.tree, sorted(table))
 
+    @functools.cached_property
+    def config(self) -> nvpmodel.NvpmodelConfig | None:
+        """The board's stock modes, or None where it has no such file."""
+        return nvpmodel.read_config(self.tree)
+
     def modes(self) -> ModeSpace | None:
         """Return the board's stock modes and the tables that span the custom ones."""
         clocks = self.clocks
         if not clocks.present or not clocks.cpu_table_hz:
             return None
-        config = nvpmodel.read_config(self.tree)
+        config = self.config
         problems: tuple[str, ...] = () if config else ("the board has no nvpmodel configuration: no stock modes",)
-        modes: list[Stock] = []
+        modes: list[StockMode] = []
         if config is not None:
             problems = config.problems
             active = self.active_stock()
             for each in config.modes:
                 caps = nvpmodel.caps(config, each, clocks.present)
                 modes.append(
-                    Stock(
+                    StockMode(
                         each.id, each.name, self._held(caps), tuple(sorted(caps.masks.items())),
-                        self.reboot_reason(each.id), each.id == config.default, each.id == active,
+                        self.reboot_reason(each.id, undo=False), each.id == config.default, each.id == active,
                     )
                 )  # fmt: skip
-        emc = clocks.emc.table_hz if (clocks.emc.cap or clocks.emc.lock or clocks.emc.max) else ()
+        emc = clocks.emc_table_hz if any(name.startswith("emc.") for name in self.settings()) else ()
         cores = tuple(range(1, len(clocks.present) + 1))
         return ModeSpace(cores, clocks.cpu_table_hz, clocks.gpu_table_hz, emc, tuple(modes), problems)
 
     def _held(self, caps: nvpmodel.Caps) -> PowerMode:
-        """Return the mode that a stock mode's caps come to: the kernel rounds a cap down to its table."""
+        """Return the mode that a stock mode's caps amount to."""
         clocks = self.clocks
-        gpu = _below(caps.gpu_hz, clocks.gpu_table_hz) if clocks.gpu_table_hz else None
-        emc = _below(caps.emc_hz, clocks.emc.table_hz) if clocks.emc.table_hz else None
-        return PowerMode(len(caps.cores), max(self._core_clocks(caps).values(), default=0), gpu, emc, caps.name)
+        gpu = below(caps.gpu_hz, clocks.gpu_table_hz) if clocks.gpu_table_hz else None
+        emc = below(caps.emc_hz, clocks.emc_table_hz) if clocks.emc_table_hz else None
+        return PowerMode(len(caps.cores), min(self._core_clocks(caps).values(), default=0), gpu, emc, caps.name)
 
     def _core_clocks(self, caps: nvpmodel.Caps) -> dict[int, int]:
         """Return the clock of every core that a stock mode leaves on, cluster by cluster."""
@@ -83,122 +96,158 @@ class JetsonControls:
             cluster = self.clocks.cluster_of(core)
             given = [hertz for first, hertz in caps.cpu_hz.items() if first in cluster.cores]
             if cluster.table_hz:
-                found[core] = _below(min(given, default=None), cluster.table_hz)
+                found[core] = below(min(given, default=None), cluster.table_hz)
         return found
 
     def control(self) -> Control | None:
         """Return the journaled control, or None where nothing can be set."""
-        return Control(self) if self.clocks.present and self.clocks.cpu_table_hz else None
+        if not self.clocks.present or not self.clocks.cpu_table_hz:
+            return None
+        # sudo acts on this machine: a folder that serves as a board is written by its owner only.
+        return Control(self, sudo_session) if self.tree.base == "/" else Control(self)
 
     # What control needs of a board.
 
-    def key(self) -> str:
-        """Return module and serial."""
-        return f"{self.identity.module or self.identity.key}/{self.identity.serial or 'no serial'}"
+    def settings(self) -> Mapping[str, str]:
+        """Return every setting by name with its file."""
+        return self._settings.paths
 
-    def boot(self) -> str:
-        """Return the boot id."""
-        return self.tree.text("/proc/sys/kernel/random/boot_id") or "unknown"
+    def state(self) -> dict[str, int]:
+        """Read every setting that this user can read."""
+        return self._settings.read()
 
-    def allowed(self) -> frozenset[str]:
-        """Return every path that may be written."""
-        return frozenset([*self.clocks.writable_names(), *self.sample_files()])
+    def active_stock(self) -> int | None:
+        """Return the stock mode nvpmodel set last."""
+        return nvpmodel.active_mode(self.tree)
 
-    def sample_files(self) -> list[str]:
-        """Return the files that set how many conversions the power monitors average, links resolved."""
-        return [real for name in self.rails.samples_files if (real := self.tree.real(name)) is not None]
+    def _caps(self, number: int) -> nvpmodel.Caps:
+        entry = self.config.mode(number) if self.config else None
+        if self.config is None or entry is None:
+            names = ", ".join(f"{mode.id} {mode.name}" for mode in self.config.modes) if self.config else "none"
+            raise UsageError(f"this board has no stock mode {number}; it has {names}")
+        return nvpmodel.caps(self.config, entry, self.clocks.present)
 
-    def state(self) -> dict[str, str]:
-        """Read every settable value."""
-        depths = {name: self.tree.text(name) for name in self.sample_files()}
-        return {**read_state(self.tree, self.clocks), **{name: text for name, text in depths.items() if text}}
+    def resolve(self, request: ModeRequest) -> tuple[ModeRequest, list[str]]:
+        """Return a request for a stock mode's clocks as a request for that stock mode, through nvpmodel, and doubts.
 
-    def desired(self, setting: Setting) -> dict[str, str]:
-        """Return the values that mean a setting."""
+        nvpmodel also switches parts of the GPU off. Where it cannot be used, the clocks are set all the same and a
+        doubt says what differs.
+        """
+        doubts = self._sample_doubts(request)
+        name = request.mode.name if request.mode is not None else None
+        space = self.modes()
+        entry = space.stock_called(name) if space is not None and name else None
+        if entry is None or request.mode != entry.mode:
+            return request, doubts
+        reason = self.reboot_reason(entry.id, undo=True)
+        if reason is None and self.tree.program("nvpmodel") is not None:
+            return replace(request, mode=None, stock=entry.id), doubts
+        if entry.gated:
+            why = f"that needs a reboot ({reason})" if reason else "nvpmodel is not installed here"
+            doubts.append(f"only the clocks of stock mode {entry.name} are set, its GPU masks are not: {why}")
+        return request, doubts
+
+    def _sample_doubts(self, request: ModeRequest) -> list[str]:
+        if request.samples is None:
+            return []
+        now = [value for name, value in self.state().items() if name.endswith(".samples")]
+        if request.samples >= max(now, default=0):
+            return []
+        return [
+            f"the power monitors average {request.samples} conversions instead of {max(now)}: over-current warnings "
+            "and throttling follow the same average, so they react faster too"
+        ]
+
+    def desired(self, request: ModeRequest, now: Mapping[str, int]) -> dict[str, int]:
+        """Return the values that a request means."""
         space = self.modes()
         if space is None:
             raise DeviceError("this board has no clock that could be set")
-        idle = setting.dvfs if setting.idle_states is None else setting.idle_states
-        if setting.samples is not None and setting.samples not in SAMPLES:
+        if request.samples is not None and request.samples not in SAMPLES:
             raise UsageError(
-                f"power monitors average {', '.join(map(str, SAMPLES))} conversions, not {setting.samples}"
+                f"power monitors average {', '.join(map(str, SAMPLES))} conversions, not {request.samples}"
             )
-        depths = {} if setting.samples is None else dict.fromkeys(self.sample_files(), str(setting.samples))
-        mode = setting.mode
-        cluster_hz: dict[int, int] | None = None
-        if mode is None and setting.stock is not None:
-            known = {each.id: each.mode for each in space.stock}
-            config = nvpmodel.read_config(self.tree)
-            if setting.stock not in known or config is None:
-                names = ", ".join(f"{each.id} {each.name}" for each in space.stock) or "none"
-                raise UsageError(f"this board has no stock mode {setting.stock}; it has {names}")
-            mode = known[setting.stock]
-            written = config.mode(str(setting.stock))
-            if written is not None:
-                cluster_hz = self._core_clocks(nvpmodel.caps(config, written, self.clocks.present))
-        if mode is None:
-            mode = self.current_mode()
-        space.check(mode)
-        wanted = desired(self.tree, self.clocks, mode, setting.dvfs, idle, self.state(), cluster_hz)
-        if setting.stock is not None and setting.dvfs:
-            # nvpmodel sets the caps itself; only what it leaves alone is ours.
-            wanted = {name: value for name, value in wanted.items() if name in self.clocks.idle_states}
-        return {**wanted, **depths}
+        names = {*self.settings(), *now}
+        values = {name: request.samples for name in names if name.endswith(".samples") and request.samples is not None}
+        target = self._target(request, space)
+        idle = request.dvfs if request.idle_states is None else request.idle_states
+        wanted = desired(self.clocks, names, target, request.dvfs, idle, now)
+        if request.stock is not None and request.dvfs:
+            # nvpmodel sets caps and floors itself; only what it leaves alone is set here.
+            wanted = {name: value for name, value in wanted.items() if ".idle" in name}
+        return {**wanted, **values}
+
+    def _target(self, request: ModeRequest, space: ModeSpace) -> TargetMode:
+        if request.stock is not None:
+            caps = self._caps(request.stock)
+            held = self._held(caps)
+            return self._with_floors(TargetMode(self._core_clocks(caps), held.gpu_hz, held.emc_hz), caps)
+        mode = request.mode or replace(self.current_mode(), name=None)
+        target = TargetMode.of(space.check(mode), self.clocks)
+        active = self.config.mode(self.active_stock() or 0) if self.config else None
+        if self.config is None or active is None:
+            return target
+        # Governors keep the floors of the stock mode underneath.
+        return self._with_floors(target, nvpmodel.caps(self.config, active, self.clocks.present))
+
+    def _with_floors(self, target: TargetMode, caps: nvpmodel.Caps) -> TargetMode:
+        cpu = {core: below(hertz, self.clocks.cluster_of(core).table_hz) for core, hertz in caps.cpu_floor_hz.items()}
+        gpu = below(caps.gpu_floor_hz, self.clocks.gpu_table_hz) if caps.gpu_floor_hz else None
+        return replace(target, cpu_floor_hz=cpu, gpu_floor_hz=gpu)
+
+    def freed(self, now: Mapping[str, int]) -> dict[str, int]:
+        """Return the values with nothing held from below."""
+        return freed(self.clocks, now)
+
+    def uncapped(self, now: Mapping[str, int]) -> dict[str, int]:
+        """Return maximum clocks as they would be if the board were not hot, where heat lowers them now."""
+        hot = active_throttles(self.tree)
+        number = self.active_stock()
+        entry = self.config.mode(number) if self.config and number is not None else None
+        caps = nvpmodel.caps(self.config, entry, self.clocks.present) if self.config and entry else None
+        found: dict[str, int] = {}
+        if any("cpufreq" in kind for kind in hot):
+            for cluster in self.clocks.clusters:
+                given = [hertz for first, hertz in (caps.cpu_hz if caps else {}).items() if first in cluster.cores]
+                found[f"{cluster.name}.max_khz"] = below(min(given, default=None), cluster.table_hz) // HZ_PER_KHZ
+        if any("devfreq" in kind for kind in hot) and self.clocks.gpu_table_hz:
+            found["gpu.max_hz"] = below(caps.gpu_hz if caps else None, self.clocks.gpu_table_hz)
+        return {name: value for name, value in found.items() if now.get(name, value) < value}
 
     def current_mode(self) -> PowerMode:
-        """Return the mode that the caps now in force come to."""
+        """Return the mode that the caps now in force amount to; of clusters that differ the lowest clock counts."""
         clocks, now = self.clocks, self.state()
-        online = [
-            core for core in clocks.present if not core or now.get(f"/sys/devices/system/cpu/cpu{core}/online") != "0"
+        online = [core for core in clocks.present if now.get(f"cpu{core}.online", 1)]
+        tops = [
+            now[f"{cluster.name}.max_khz"] * HZ_PER_KHZ
+            for cluster in clocks.clusters
+            if set(cluster.cores) & set(online) and f"{cluster.name}.max_khz" in now
         ]
-        # Only of cores that are on: some kernels go on showing the folder of a cluster that is off.
-        files = [f"{policy_folder(self.tree, clocks, core)}/scaling_max_freq" for core in online]
-        tops = [int(now[file]) * HZ_PER_KHZ for file in files if file in now]
-        gpu = now.get(f"{clocks.gpu}/max_freq")
-        cap = int(now.get(clocks.emc.set or "", "0") or 0) or int(now.get(clocks.emc.cap or "", "0") or 0) or None
-        if clocks.emc.max in now:
-            cap = int(now[clocks.emc.max])
+        gpu = now.get("gpu.max_hz")
         return PowerMode(
             len(online),
-            _below(max(tops, default=None), clocks.cpu_table_hz),
-            _below(int(gpu) if gpu else None, clocks.gpu_table_hz) if clocks.gpu_table_hz else None,
-            _below(cap, clocks.emc.table_hz) if clocks.emc.table_hz else None,
+            below(min(tops, default=None), clocks.cpu_table_hz),
+            below(gpu, clocks.gpu_table_hz) if clocks.gpu_table_hz else None,
+            self._memory_hz(now),
         )
 
-    def order(self, wanted: State, now: State) -> list[Write]:
-        """Return the writes from one state to another."""
-        depths = [Write(name, wanted[name], now.get(name)) for name in self.sample_files() if name in wanted]
-        return [*depths, *writes(self.clocks, wanted, now)]
+    def _memory_hz(self, now: Mapping[str, int]) -> int | None:
+        """Return the memory clock in force: the held rate, else the cap; None where this user can read neither."""
+        table = self.clocks.emc_table_hz
+        caps = [now[name] for name in ("emc.rate_hz", "emc.clk_cap_hz", "emc.max_hz") if name in now]
+        if "emc.iso_cap_hz" in now:
+            caps.append(now["emc.iso_cap_hz"] or max(table, default=0))
+        return below(min(caps), table) if caps and table else None
 
-    def active_stock(self) -> int | None:
-        """Return the stock mode nvpmodel has in force."""
-        return nvpmodel.active_mode(self.tree)
+    def check_stock(self, number: int, status: int, text: str, now: Mapping[str, int]) -> None:
+        """Raise ControlRefused where nvpmodel did not put the mode in force."""
+        caps = self._caps(number)
+        assert self.config is not None
+        stock.check(self.tree, self.clocks, self.config, caps, (status, text), now)
 
-    def switch_stock(self, identity: int) -> None:
-        """Put a stock mode in force through nvpmodel."""
-        config = nvpmodel.read_config(self.tree)
-        if config is None:
-            raise DeviceError("this board has no nvpmodel configuration; set cores and clocks instead of a stock mode")
-        write_all(self, freed(self.clocks, self.state()))
-        stock.switch(self.tree, self.clocks, config, identity)
-
-    def reboot_reason(self, identity: int) -> str | None:
+    def reboot_reason(self, number: int, undo: bool) -> str | None:
         """Return why changing to a stock mode needs a reboot, or None."""
-        config = nvpmodel.read_config(self.tree)
-        target = config.mode(str(identity)) if config else None
-        if config is None or target is None:
+        if self.config is None or self.config.mode(number) is None:
             return None
-        active = self.active_stock()
-        now = config.mode(str(active)) if active is not None else None
-        if now is not None and now.id == target.id:
-            return None
-        before = nvpmodel.caps(config, now, self.clocks.present) if now else None
-        return nvpmodel.needs_reboot(before, nvpmodel.caps(config, target, self.clocks.present), self.identity.module)
-
-
-def _below(cap_hz: int | None, table: tuple[int, ...]) -> int:
-    """Return the table's clock that a cap comes to; its highest where there is no cap."""
-    if not table:
-        return cap_hz or 0
-    # Files write 1331 or 918 MHz for clocks that the tables list as 1331.2 and 921.6: half a per cent is one clock.
-    return max((hertz for hertz in table if cap_hz is None or hertz <= 1.005 * cap_hz), default=table[0])
+        changes = stock.mask_changes(self.tree, self.config, self._caps(number), self.clocks.present)
+        return stock.reboot_reason(self.tree, self.clocks, changes, undo)

@@ -17,27 +17,37 @@ CHIPS = {
     "tegra264": ("thor", "Blackwell, sm_110"),
 }
 
-# Module number (the longest prefix wins) → our short key and what people call it.
+# Module number (the longest prefix wins) → our short key and its usual name. Source: NVIDIA's flash configurations.
 MODULES = {
     "p3448-0003": ("nano-2gb", "Jetson Nano 2 GB"),
     "p3448": ("nano", "Jetson Nano"),
     "p2180": ("tx1", "Jetson TX1"),
+    "p2371-2180": ("tx1", "Jetson TX1"),  # the kit's number ends in the module's
     "p3310": ("tx2", "Jetson TX2"),
     "p3489": ("tx2", "Jetson TX2i / 4 GB"),
     "p3636": ("tx2-nx", "Jetson TX2 NX"),
     "p2888": ("xavier-agx", "Jetson AGX Xavier"),
+    "p2972-0006": ("xavier-agx", "Jetson AGX Xavier 8 GB"),
     "p3668": ("xavier-nx", "Jetson Xavier NX"),
+    "p3701-0004": ("orin-agx-32gb", "Jetson AGX Orin 32 GB"),
+    "p3701-0005": ("orin-agx-64gb", "Jetson AGX Orin 64 GB"),
+    "p3701-0008": ("orin-agx-industrial", "Jetson AGX Orin Industrial"),
     "p3701": ("orin-agx", "Jetson AGX Orin"),
     "p3767-0000": ("orin-nx", "Jetson Orin NX 16 GB"),
-    "p3767-0001": ("orin-nx", "Jetson Orin NX 8 GB"),
-    "p3767": ("orin-nano", "Jetson Orin Nano"),
-    "p3834": ("thor", "Jetson AGX Thor"),
+    "p3767-0001": ("orin-nx-8gb", "Jetson Orin NX 8 GB"),
+    "p3767-0002": ("orin-nx", "Jetson Orin NX 16 GB"),
+    "p3767-0004": ("orin-nano-4gb", "Jetson Orin Nano 4 GB"),
+    "p3767": ("orin-nano", "Jetson Orin Nano 8 GB"),
+    "p3834-0000": ("thor-t4000", "Jetson T4000"),
+    "p3834": ("thor", "Jetson AGX Thor (T5000)"),
 }
+# Keys of modules that a later release gave faster clocks; the device tree then ends in `-super`.
+SUPER = {"orin-nano": "orin-nano-super", "orin-nx": "orin-nx-super"}
 
 # L4T major → JetPack major; 39.2 brings JetPack 7.2 to Orin. Minors are not mapped: every release would need an edit.
-JETPACKS = {28: "3", 32: "4", 34: "5", 35: "5", 36: "6", 38: "7", 39: "7"}
+JETPACKS = {28: "3", 31: "4", 32: "4", 34: "5", 35: "5", 36: "6", 38: "7", 39: "7"}
 
-# The same facts by chip, for a carrier whose device tree does not name the module.
+# The key by chip, for a carrier whose device tree does not name the module.
 CHIP_KEYS = {
     "tegra210": "nano",
     "tegra186": "tx2",
@@ -77,6 +87,8 @@ def identify(tree: Tree) -> Identity | None:
     key = next(
         (MODULES[name][0] for name in sorted(MODULES, key=len, reverse=True) if (module or "").startswith(name)), None
     )
+    if key in SUPER and any("-super" in word for word in compatible):
+        key = SUPER[key]
     l4t = read_l4t(release)
     jetpack = JETPACKS.get(int(l4t.split(".")[0])) if l4t else None
     model = next(iter(_first(tree, "model")), None)
@@ -100,11 +112,11 @@ def read_l4t(release: str | None) -> str | None:
 
 
 def _module(tree: Tree, compatible: list[str]) -> str | None:
-    # Carrier and module may stand in one word (p3449-0000+p3448-0000): a number we know wins over one we do not.
+    # Carrier and module may be in one word (p3449-0000+p3448-0000): a number we know wins over one we do not.
     words = [*compatible, *_first(tree, "nvidia,dtsfilename"), *_first(tree, "model")]
     numbers = [found for word in words for found in re.findall(r"p\d{4}(?:-\d{4})?", word)]
     for number in numbers:
-        if any(number.startswith(name[:5]) for name in MODULES):
+        if any(number.startswith(name) for name in MODULES):
             return str(number)
     return str(numbers[0]) if numbers else None
 
@@ -131,6 +143,7 @@ def describe(tree: Tree, identity: Identity, kind: str = "jetson") -> DeviceSpec
         l4t=identity.l4t,
         jetpack=identity.jetpack,
         serial=identity.serial,
+        host=(tree.text("/proc/sys/kernel/hostname") or "").strip() or None,
         cores=len(present) or None,
         ram_bytes=int(memory[1]) * 1024 if memory else None,
         gpu=CHIPS[identity.chip][1] if identity.chip in CHIPS else None,

@@ -1,15 +1,15 @@
-"""Reads a board's nvpmodel configuration: its stock modes, what they really cap, and which need a reboot.
+"""Reads a board's nvpmodel configuration: its stock modes and what they really cap.
 
 Mode names are clock caps, not power budgets, and the same id means different modes on different boards and
-releases, so the board's own file is the only source. It is read tolerantly, as NVIDIA's own files need it:
+releases, so the board's own file is the only source. It is read tolerantly, as NVIDIA's own files require:
 `<PARAM` without a blank, misspelt headers, double blanks, gaps in the ids. What could not be read is listed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from edgetrain.device.tree import Tree
 from edgetrain.units import HZ_PER_KHZ
@@ -17,7 +17,9 @@ from edgetrain.units import HZ_PER_KHZ
 CONFIG = "/etc/nvpmodel.conf"
 STATUS = "/var/lib/nvpmodel/status"
 MOST_LINES = 20_000
-NO_LIMIT = {-1, 2_147_483_647, 4_294_967_295}  # -1 in files; INT_MAX in what `-p --verbose` prints
+# -1 in files; the largest integer in what `-p --verbose` prints on JetPack 4 and on JetPack 6.
+NO_LIMIT = {-1, 2_147_483_647, 4_294_967_295, 9_223_372_036_854_775_807}
+IGNORED_SECTIONS = {"FAN_CONFIG"}  # the fan's profile; JetPack 4 writes it without NAME or ID
 _HEADER = re.compile(r"<\s*([A-Za-z_]+)\s*([^>]*)>")
 _PAIR = re.compile(r"([A-Za-z_]+)\s*=\s*(\"[^\"]*\"|\S+)")
 
@@ -30,12 +32,10 @@ class Param:
     name: str
     paths: Mapping[str, tuple[str, ...]]  # by argument: the path, on HWMON folder and file name
 
-    def path(self, argument: str) -> str | None:
-        """Return where an argument is written; the newer kernel's path where it has one."""
-        for name in (f"{argument}_KNEXT", argument):
-            if self.paths.get(name):
-                return "/".join(self.paths[name])
-        return None
+    def path(self, argument: str, exists: Callable[[str], bool] = lambda path: True) -> str | None:
+        """Return where an argument is written: the path for newer kernels (`_KNEXT`) where that exists."""
+        named = ["/".join(self.paths[name]) for name in (f"{argument}_KNEXT", argument) if self.paths.get(name)]
+        return next((path for path in named if exists(path)), named[-1] if named else None)
 
     @property
     def core(self) -> int | None:
@@ -49,8 +49,8 @@ class Param:
 
 
 @dataclass(frozen=True, slots=True)
-class StockMode:
-    """One mode of the file, as written."""
+class ModeEntry:
+    """One stock mode of the file, as written."""
 
     id: int
     name: str
@@ -67,28 +67,27 @@ class Caps:
     cpu_hz: Mapping[int, int]  # by first core of a cluster; a cluster not listed is uncapped
     gpu_hz: int | None
     emc_hz: int | None
-    masks: Mapping[str, str]  # power gating: changing one needs a reboot
+    masks: Mapping[str, str]  # parts of the GPU that are switched off
+    cpu_floor_hz: Mapping[int, int] = field(default_factory=dict)  # minimum that the governors keep
+    gpu_floor_hz: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
-    """A whole file."""
+class NvpmodelConfig:
+    """A whole configuration file."""
 
     params: Mapping[str, Param]
-    modes: tuple[StockMode, ...]
+    modes: tuple[ModeEntry, ...]
     default: int | None
     problems: tuple[str, ...]
 
-    def mode(self, name: str) -> StockMode | None:
-        """Return a mode by id or by name (any case)."""
-        for mode in self.modes:
-            if str(mode.id) == name.strip() or mode.name.lower() == name.strip().lower():
-                return mode
-        return None
+    def mode(self, number: int) -> ModeEntry | None:
+        """Return a mode by its id."""
+        return next((mode for mode in self.modes if mode.id == number), None)
 
 
-def parse(text: str) -> Config:
-    """Read a configuration; never raises, what it could not read stands in `problems`."""
+def parse(text: str) -> NvpmodelConfig:
+    """Read a configuration; never raises: what it could not read is listed in `problems`."""
     params: dict[str, Param] = {}
     modes: dict[int, tuple[str, list[tuple[str, str, str]]]] = {}
     problems: list[str] = []
@@ -124,7 +123,7 @@ def parse(text: str) -> Config:
                 name = facts["NAME"]
                 params[name] = Param(facts.get("TYPE", "FILE").upper(), name, {})
                 section = ("param", name)
-            else:
+            elif word not in IGNORED_SECTIONS:
                 problems.append(f"line {number}: unknown section {word!r}")
             continue
         words = line.split()
@@ -140,27 +139,27 @@ def parse(text: str) -> Config:
             problems.append(f"line {number}: expected parameter, argument and value: {line[:60]!r}")
         else:
             modes[int(section[1])][1].append((words[0], words[1], words[2]))
-    stock = tuple(StockMode(identity, name, tuple(rows)) for identity, (name, rows) in sorted(modes.items()))
+    stock = tuple(ModeEntry(identity, name, tuple(rows)) for identity, (name, rows) in sorted(modes.items()))
     for mode in stock:
         for name in sorted({row[0] for row in mode.settings} - set(params)):
             problems.append(f"mode {mode.id} {mode.name} sets {name}, which no section declares")
-    return Config(params, stock, default, tuple(problems))
+    return NvpmodelConfig(params, stock, default, tuple(problems))
 
 
-def read_config(tree: Tree) -> Config | None:
+def read_config(tree: Tree) -> NvpmodelConfig | None:
     """Read the board's configuration, or None where there is none."""
     text = tree.text(CONFIG)
     return parse(text) if text else None
 
 
-def caps(config: Config, mode: StockMode, present: tuple[int, ...]) -> Caps:
+def caps(config: NvpmodelConfig, mode: ModeEntry, present: tuple[int, ...]) -> Caps:
     """Return what a mode really caps on a board with these cores."""
     off: set[int] = set()
-    cpu_hz: dict[int, int] = {}
-    gpu_hz: int | None = None
+    listed: set[int] = set()
+    cpu: dict[str, dict[int, int]] = {"MAX_FREQ": {}, "MIN_FREQ": {}}
+    gpu: dict[str, int] = {}
     emc_hz: int | None = None
     masks: dict[str, str] = {}
-    listed: set[int] = set()
     for name, argument, value in mode.settings:
         core = re.fullmatch(r"CORE_(\d+)", argument)
         number = _integer(value)
@@ -170,30 +169,31 @@ def caps(config: Config, mode: StockMode, present: tuple[int, ...]) -> Caps:
                 off.add(int(core[1]))
         elif "MASK" in argument.upper() or "POWER_GATING" in name.upper():
             masks[f"{name}.{argument}"] = value if number is None else str(number)
-        elif argument == "MAX_FREQ" and number is not None:
-            limit = None if number in NO_LIMIT or number <= 0 else number
+        elif argument in cpu and number is not None and number > 0 and number not in NO_LIMIT:
             if name.upper().startswith("CPU"):
                 param = config.params.get(name)
                 first = param.core if param else None
-                if limit is not None:
-                    # CPU clocks are in kHz, all others in Hz.
-                    cpu_hz[first if first is not None else 0] = limit * HZ_PER_KHZ
-            elif name.upper() == "EMC":
-                emc_hz = limit  # 0 means none in the files of JetPack 4 and 5
+                # CPU clocks are in kHz, all others in Hz.
+                cpu[argument][first if first is not None else 0] = number * HZ_PER_KHZ
+            elif name.upper() == "EMC" and argument == "MAX_FREQ":
+                emc_hz = number  # absent, 0 and -1: no cap
             elif name.upper().startswith("GPU") and "POWER" not in name.upper():
-                gpu_hz = limit
+                gpu[argument] = number
     # TX2 never lists core 0, which is always on; a core that no line switches off stays on.
     everyone = set(present) or listed | {0}
-    return Caps(mode.id, mode.name, tuple(sorted(everyone - off)), cpu_hz, gpu_hz, emc_hz, masks)
+    return Caps(
+        mode.id, mode.name, tuple(sorted(everyone - off)), cpu["MAX_FREQ"], gpu.get("MAX_FREQ"), emc_hz, masks,
+        cpu["MIN_FREQ"], gpu.get("MIN_FREQ"),
+    )  # fmt: skip
 
 
 def active_mode(tree: Tree) -> int | None:
-    """Return the id that nvpmodel has in force, from its status file, else by asking it; None: not known."""
+    """Return the id that nvpmodel set last, from its status file, else by asking it; None: not known."""
     found = re.search(r"pmode:\s*(\d+)", tree.text(STATUS) or "")
     if found:
         return int(found[1])  # decimal with leading zeros
     answer = tree.run("nvpmodel", ["-q"])
-    return read_query(answer.text)[1] if answer else None
+    return read_query(answer[1])[1] if answer else None
 
 
 def read_query(text: str) -> tuple[str | None, int | None]:
@@ -206,27 +206,6 @@ def read_query(text: str) -> tuple[str | None, int | None]:
         elif re.fullmatch(r"\s*\d{1,4}\s*", line):
             return name, int(line)
     return name, None
-
-
-def needs_reboot(now: Caps | None, then: Caps, module: str | None) -> str | None:
-    """Return why changing to a mode needs a reboot, or None where it does not.
-
-    Gating masks cannot change once a GPU context exists. On Orin NX and Nano a change of the core count needs it too.
-    """
-    if now is None:
-        if then.masks and any(value not in ("0", "-1") for value in then.masks.values()):
-            return "the mode gates parts of the GPU, and which mode is in force now is not known"
-        return None
-    for name, value in then.masks.items():
-        before = now.masks.get(name)
-        if before is not None and before != value:
-            return f"{name} changes from {before} to {value}"
-    missing = set(now.masks) ^ set(then.masks)
-    if any((now.masks.get(name) or then.masks.get(name) or "0") not in ("0", "-1") for name in missing):
-        return f"the power gating of {', '.join(sorted(missing))} changes"
-    if (module or "").startswith("p3767") and len(now.cores) != len(then.cores):
-        return f"this module changes from {len(now.cores)} to {len(then.cores)} cores only by rebooting"
-    return None
 
 
 def _integer(text: str) -> int | None:

@@ -1,8 +1,8 @@
-"""The power monitors of a Jetson: which rails there are, which of them is the total, how fine and how often they read.
+"""The power monitors of a Jetson: which rails there are, which of them is the total, how fine and how fast they are.
 
 INA3221 chips in the two layouts of JetPack 4 (`ina3221x`, iio) and 5+ (`ina3221`, hwmon), and the INA238 of Thor.
 hwmon numbers move between boots, so bus and address name a chip. Which rails contain which is known per board;
-a custom carrier's owner can say it in `/etc/edgetrain/rails.yaml` (docs/boards.md).
+the owner of a custom carrier can say it in `/etc/edgetrain/rails.yaml` (docs/boards.md).
 """
 
 from __future__ import annotations
@@ -11,33 +11,34 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from edgetrain.device.base import PowerSource
+from edgetrain.device.base import FAST_S, SLOW_S
+from edgetrain.device.jetson.averaging import (
+    ASSUMED_SHUNT_OHM,
+    INA238_SHUNT_STEP_V,
+    INA238_WINDOW_S,
+    NVIDIA_WINDOW_S,
+    SHUNT_STEP_V,
+    ina3221_window_s,
+)
+from edgetrain.device.jetson.rail_map import RAIL_MAP, RailMap, read_rail_map
 from edgetrain.device.tree import Tree
 from edgetrain.errors import BadTable
-from edgetrain.units import MS_PER_S, W_PER_MW, W_PER_UW
+from edgetrain.schema import PowerSource
+from edgetrain.units import W_PER_MW, W_PER_UW
 
-RAIL_MAP = "/etc/edgetrain/rails.yaml"
-MOST_MAP_BYTES = 1 << 16
-SHUNT_STEP_V = 40e-6  # INA3221: 13 bits over ±163.8 mV (datasheet)
-INA238_SHUNT_STEP_V = 5e-6  # 16 bits over ±163.84 mV (datasheet)
 OHM_PER_UOHM = 1e-6
-# JetPack 4 shows no shunt; 5 mΩ is what NVIDIA's device trees of that time mostly say. Marked as assumed.
-ASSUMED_SHUNT_OHM = 0.005
-# Without `update_interval`: what NVIDIA's boot script sets on tegra194 and tegra234.
-ASSUMED_REFRESH_S = 0.43
-SAMPLES = (1, 4, 16, 64, 128, 256, 512, 1024)  # conversions an INA3221 can average
-NOT_CONNECTED = {"", "NC", "N/C", "(null)"}
+NOT_CONNECTED = {"NC", "N/C", "(null)"}
+_HWMON = ("/sys/bus/i2c/drivers/ina3221/*/hwmon/hwmon*", "/sys/bus/i2c/drivers/ina238/*/hwmon/hwmon*")
 
-# Total → the scope its rails measure. The first whose rails are all there is taken; sums are of rails that do not
-# contain one another. AGX Orin's VDDQ_VDD2_1V8AO hangs off VIN_SYS_5V0 and must not be added.
-TOTALS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("VIN",), "board"),  # Thor
-    (("VDD_IN",), "module"),
-    (("POM_5V_IN",), "board"),  # Nano: the sensor sits at the board's input
-    (("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0"), "module"),  # AGX Orin
-    (("GPU", "CPU", "SOC", "CV", "VDDRQ", "SYS5V"), "module"),  # AGX Xavier: six parallel rails
+# Rails that add up to the total, what they measure, and the chip that has them (None: any). The first whose rails are
+# all there is taken; sums are of rails that do not contain one another: AGX Orin's VDDQ_VDD2_1V8AO hangs off the 5 V.
+TOTALS: tuple[tuple[tuple[str, ...], str, str | None], ...] = (
+    (("VIN",), "board", "tegra264"),  # Thor only: elsewhere a monitor of a carrier may have that label
+    (("VDD_IN",), "module", None),
+    (("POM_5V_IN",), "board", None),  # Nano: the sensor sits at the board's input
+    (("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0"), "module", None),  # AGX Orin
+    (("GPU", "CPU", "SOC", "CV", "VDDRQ", "SYS5V"), "module", None),  # AGX Xavier: six parallel rails
 )
 
 # Which rail contains which: the rest of a board's rails are siblings.
@@ -56,20 +57,24 @@ CONTAINS: Mapping[str, tuple[str, ...]] = {
 class Rail:
     """One measured supply line and where its registers are."""
 
-    label: str
+    label: str  # empty: the board gives it none
     chip: str  # bus and address: 1-0040
     channel: int
-    column: str  # VDD_IN_w
     voltage: str | None  # file in mV
     current: str | None  # file in mA
     power: str | None  # file, where the chip multiplies itself
     power_scale_w: float  # watts per unit of that file
     shunt_ohm: float
     shunt_assumed: bool
-    refresh_s: float
-    refresh_assumed: bool
-    alarms: tuple[str, ...] = ()
+    window_s: float  # time over which the chip averages
+    window_assumed: bool
     step_v: float = SHUNT_STEP_V
+    column: str = ""  # VDD_IN_w
+
+    @property
+    def place(self) -> str:
+        """Bus, address and channel: the name of a rail in rails.yaml."""
+        return f"{self.chip}.{self.channel}"
 
     def quantum_w(self, volts: float) -> float:
         """Return the smallest step of this rail's power at a bus voltage."""
@@ -85,13 +90,19 @@ class Rails:
     scope: str
     contains: Mapping[str, tuple[str, ...]]  # columns
     problems: tuple[str, ...] = ()
-    samples_files: tuple[str, ...] = ()  # averaging depth, root may lower it
+    alarms: tuple[tuple[str, str], ...] = ()  # column and file of every alarm of the monitors
+    root_only: tuple[str, ...] = ()  # files that this user may not read
 
     @property
-    def refresh_s(self) -> float:
-        """Return the period of the slowest sensor in the total, or of any where there is no total."""
+    def window_s(self) -> float:
+        """The averaging window of the slowest monitor in the total, or of any where there is no total."""
         wanted = [rail for rail in self.rails if rail.column in self.total] or list(self.rails)
-        return max((rail.refresh_s for rail in wanted), default=ASSUMED_REFRESH_S)
+        return max((rail.window_s for rail in wanted), default=NVIDIA_WINDOW_S)
+
+    @property
+    def period_s(self) -> float:
+        """The sampling interval: the chips keep a running average, so reading more than once per window adds little."""
+        return min(max(self.window_s, FAST_S), SLOW_S)
 
     def source(self, tree: Tree) -> PowerSource | None:
         """Return which columns are the total and how fine they are."""
@@ -104,35 +115,67 @@ class Rails:
                 steps.append(rail.quantum_w((millivolts or 5000) * 1e-3))
         # Independent roundings add in squares.
         quantum_w = math.sqrt(sum(step**2 for step in steps))
-        return PowerSource("rails", self.total, None, self.scope, self.refresh_s, quantum_w)
+        return PowerSource("rails", self.total, None, self.scope, max(self.window_s, self.period_s), quantum_w)
 
 
-def find_rails(tree: Tree) -> Rails:
-    """Find every rail that is wired up, and the total among them."""
+def find_rails(tree: Tree, chip: str | None = None) -> Rails:
+    """Find every rail that is wired up, and the total among them; `chip` is the board's (tegra234)."""
     problems: list[str] = []
-    found = [*_hwmon(tree, problems), *_iio(tree, problems)]
-    rails = _name_columns(found, problems)
-    total: tuple[str, ...] = ()
-    scope = "module"
-    labels = {rail.label: rail.column for rail in rails}
-    for names, where in TOTALS:
-        if all(name in labels for name in names):
-            total, scope = tuple(labels[name] for name in names), where
-            break
+    root_only: list[str] = []
+    owners = read_rail_map(tree)
+    folders = _folders(tree)
+    found = [rail for folder, address in folders for rail in _hwmon(tree, folder, address, problems, root_only)]
+    found += _iio(tree, root_only)
+    rails = _name_columns(_labelled(found, owners, problems), problems)
+    columns = {rail.label: rail.column for rail in rails}
+    total, scope = _total(columns, chip, owners)
     contains = {
-        labels[outer]: tuple(labels[name] for name in inner if name in labels)
-        for outer, inner in CONTAINS.items()
-        if outer in labels
+        columns[outer]: tuple(columns[name] for name in inner if name in columns)
+        for outer, inner in {**CONTAINS, **owners.contains}.items()
+        if outer in columns
     }
-    samples = tuple(tree.glob("/sys/bus/i2c/drivers/ina3221/*/hwmon/hwmon*/samples"))
-    known = Rails(tuple(rails), total, scope, contains, tuple(problems), samples)
-    return _apply_map(tree, known)
+    for outer in total:
+        inside = [name for name in total if name in contains.get(outer, ())]
+        if inside:
+            raise BadTable(f"{RAIL_MAP} adds {', '.join(inside)} to the total although {outer} already contains it")
+    alarms = tuple(alarm for folder, address in folders for alarm in _alarms(tree, folder, address))
+    return Rails(tuple(rails), total, scope, contains, tuple(problems), alarms, tuple(root_only))
 
 
-def _hwmon(tree: Tree, problems: list[str]) -> list[Rail]:
-    rails: list[Rail] = []
+def _labelled(found: Sequence[Rail], owners: RailMap, problems: list[str]) -> list[Rail]:
+    """Name the rails as the board or its owner does; leave out those without a name and those not connected."""
+    kept = []
+    for rail in found:
+        label = owners.labels.get(rail.place, rail.label)
+        if not label:
+            problems.append(f"{rail.place} has no label; name it in {RAIL_MAP} to record it")
+        elif label not in NOT_CONNECTED:
+            shunt = owners.shunts_ohm.get(rail.place)
+            known = replace(rail, label=label)
+            kept.append(known if shunt is None else replace(known, shunt_ohm=shunt, shunt_assumed=False))
+    return kept
+
+
+def _total(columns: Mapping[str, str], chip: str | None, owners: RailMap) -> tuple[tuple[str, ...], str]:
+    """Return the columns of the total and their scope: the owner's, else those known for the board."""
+    known = [
+        (names, scope)
+        for names, scope, only in TOTALS
+        if all(name in columns for name in names) and only in (None, chip)
+    ]
+    names, scope = known[0] if known else ((), "module")
+    if owners.total is not None:
+        names = owners.total
+        missing = [name for name in names if name not in columns]
+        if missing:
+            raise BadTable(f"{RAIL_MAP} adds {', '.join(missing)} to the total; this board has {', '.join(columns)}")
+    return tuple(columns[name] for name in names), owners.scope or scope
+
+
+def _folders(tree: Tree) -> list[tuple[str, str]]:
+    """Return the hwmon folders of power monitors with bus and address."""
     folders = {}
-    for pattern in ("/sys/bus/i2c/drivers/ina3221/*/hwmon/hwmon*", "/sys/bus/i2c/drivers/ina2*/*/hwmon/hwmon*"):
+    for pattern in _HWMON:
         for folder in tree.glob(pattern):
             folders[tree.real(folder) or folder] = folder.split("/")[-3]
     for folder in tree.glob("/sys/class/hwmon/hwmon*"):
@@ -140,66 +183,95 @@ def _hwmon(tree: Tree, problems: list[str]) -> list[Rail]:
             real = tree.real(folder) or folder
             address = re.search(r"/(\d+-00[0-9a-f]{2})/", real + "/")
             folders.setdefault(real, address[1] if address else real.rsplit("/", 1)[-1])
-    for folder, chip in sorted(folders.items(), key=lambda item: item[1]):
-        name = tree.text(f"{folder}/name") or "ina3221"
-        interval_ms = tree.number(f"{folder}/update_interval")
-        refresh_s = (interval_ms or 0) / MS_PER_S or ASSUMED_REFRESH_S
-        if name == "ina238":
-            label = tree.text(f"{folder}/in1_label") or tree.text(f"{folder}/power1_label") or "VIN"
-            power = f"{folder}/power1_input"
-            if not tree.exists(power):
-                problems.append(f"{chip}: INA238 without a power file")
-                continue
-            shunt = (tree.number(f"{folder}/shunt_resistor") or 0) * OHM_PER_UOHM
-            rails.append(
-                Rail(
-                    label, chip, 1, "", f"{folder}/in1_input", None, power, W_PER_UW, shunt or ASSUMED_SHUNT_OHM,
-                    not shunt, refresh_s, not interval_ms, step_v=INA238_SHUNT_STEP_V,
-                )
-            )  # fmt: skip
+    return sorted(folders.items(), key=lambda item: item[1])
+
+
+def _hwmon(tree: Tree, folder: str, chip: str, problems: list[str], root_only: list[str]) -> list[Rail]:
+    if (tree.text(f"{folder}/name") or "ina3221") == "ina238":
+        return _ina238(tree, folder, chip, problems)
+    enabled = [channel for channel in (1, 2, 3) if tree.number(f"{folder}/in{channel}_enable") != 0]
+    window_s, assumed = ina3221_window_s(
+        tree.number(f"{folder}/samples"),
+        len(enabled),
+        tree.number(f"{folder}/update_interval"),
+        tree.text("/proc/sys/kernel/osrelease") or "",
+    )
+    rails = []
+    for channel in (1, 2, 3):
+        current = f"{folder}/curr{channel}_input"
+        if not tree.exists(current):
             continue
-        for channel in (1, 2, 3):
-            label = (tree.text(f"{folder}/in{channel}_label") or "").strip()
-            if label in NOT_CONNECTED:
-                continue
-            if tree.number(f"{folder}/in{channel}_enable") == 0:
+        if tree.refused(current):
+            root_only.append(current)
+            continue
+        label = (tree.text(f"{folder}/in{channel}_label") or "").strip()
+        if channel not in enabled:
+            if label and label not in NOT_CONNECTED:
                 problems.append(f"{chip}: {label} is switched off (in{channel}_enable is 0)")
-                continue
-            shunt = (tree.number(f"{folder}/shunt{channel}_resistor") or 0) * OHM_PER_UOHM
-            alarms = [f"{folder}/curr{channel}_{kind}_alarm" for kind in ("crit", "max")]
-            rails.append(
-                Rail(
-                    label.strip(), chip, channel, "", f"{folder}/in{channel}_input", f"{folder}/curr{channel}_input",
-                    None, 1.0, shunt or ASSUMED_SHUNT_OHM, not shunt, refresh_s, not interval_ms,
-                    tuple(alarm for alarm in alarms if tree.exists(alarm)),
-                )
-            )  # fmt: skip
+            continue
+        shunt = (tree.number(f"{folder}/shunt{channel}_resistor") or 0) * OHM_PER_UOHM
+        rails.append(
+            Rail(
+                label, chip, channel, f"{folder}/in{channel}_input", current, None, 1.0, shunt or ASSUMED_SHUNT_OHM,
+                not shunt, window_s, assumed,
+            )
+        )  # fmt: skip
     return rails
 
 
-def _iio(tree: Tree, problems: list[str]) -> list[Rail]:
+def _ina238(tree: Tree, folder: str, chip: str, problems: list[str]) -> list[Rail]:
+    """Return the one rail of an INA238: its driver has no label, shunt or interval file, only the hwmon's own label."""
+    power = f"{folder}/power1_input"
+    if not tree.exists(power):
+        problems.append(f"{chip}: INA238 without a power file")
+        return []
+    label = tree.text(f"{folder}/label") or ""
+    shunt = ASSUMED_SHUNT_OHM
+    return [
+        Rail(
+            label, chip, 1, f"{folder}/in1_input", None, power, W_PER_UW, shunt, True, INA238_WINDOW_S, True,
+            INA238_SHUNT_STEP_V,
+        )
+    ]  # fmt: skip
+
+
+def _iio(tree: Tree, root_only: list[str]) -> list[Rail]:
     rails = []
     seen = set()
     for folder in tree.glob("/sys/bus/i2c/drivers/ina3221x/*/iio*device*"):
         chip = folder.split("/")[-2]
         for channel in (0, 1, 2):
-            label = tree.text(f"{folder}/rail_name_{channel}")
-            if label is None or label.strip() in NOT_CONNECTED or (chip, channel) in seen:
+            power = f"{folder}/in_power{channel}_input"
+            if (chip, channel) in seen or not tree.exists(power):
                 continue
             seen.add((chip, channel))
-            delay_ms = tree.number(f"{folder}/polling_delay")
+            if tree.refused(power):
+                root_only.append(power)
+                continue
             rails.append(
                 Rail(
-                    label.strip(), chip, channel, "", f"{folder}/in_voltage{channel}_input",
-                    f"{folder}/in_current{channel}_input", f"{folder}/in_power{channel}_input", W_PER_MW,
-                    ASSUMED_SHUNT_OHM, True, (delay_ms or 0) / MS_PER_S or ASSUMED_REFRESH_S, not delay_ms,
+                    (tree.text(f"{folder}/rail_name_{channel}") or "").strip(), chip, channel,
+                    f"{folder}/in_voltage{channel}_input", f"{folder}/in_current{channel}_input", power, W_PER_MW,
+                    ASSUMED_SHUNT_OHM, True, NVIDIA_WINDOW_S, True,
                 )
             )  # fmt: skip
     return rails
 
 
+def _alarms(tree: Tree, folder: str, chip: str) -> list[tuple[str, str]]:
+    """Return every alarm of a monitor, `curr4_crit_alarm` of the summed shunts included."""
+    found = []
+    for name in tree.glob(f"{folder}/*_alarm"):
+        word = name.rsplit("/", 1)[1]
+        channel = re.match(r"curr([123])_", word)
+        label = (tree.text(f"{folder}/in{channel[1]}_label") or "") if channel else ""
+        if label not in NOT_CONNECTED:
+            found.append((f"{label or chip}_{word.split('_', 1)[1] if label else word}", name))
+    return found
+
+
 def _name_columns(rails: Sequence[Rail], problems: list[str]) -> list[Rail]:
-    """Give each rail its own column; a label that occurs twice is told apart by chip and channel."""
+    """Give each rail its own column; a label that occurs twice is distinguished by chip and channel."""
     counts: dict[str, int] = {}
     for rail in rails:
         counts[rail.label] = counts.get(rail.label, 0) + 1
@@ -208,64 +280,12 @@ def _name_columns(rails: Sequence[Rail], problems: list[str]) -> list[Rail]:
     for rail in rails:
         word = re.sub(r"[^A-Za-z0-9_.+-]+", "_", rail.label)
         if counts[rail.label] > 1 and rail.label in first_seen:
-            place = f"{rail.chip}.{rail.channel}"
-            problems.append(f"label {rail.label} occurs {counts[rail.label]} times; the one at {place} is kept apart")
+            problems.append(
+                f"label {rail.label} occurs {counts[rail.label]} times; {rail.place} is recorded separately"
+            )
             # The first keeps the name, so that a total that asks for it still finds one, and only one.
-            named.append(replace(rail, label=f"{rail.label}@{place}", column=f"{word}@{place}_w"))
+            named.append(replace(rail, label=f"{rail.label}@{rail.place}", column=f"{word}@{rail.place}_w"))
             continue
         first_seen.add(rail.label)
         named.append(replace(rail, column=f"{word}_w"))
     return named
-
-
-def _apply_map(tree: Tree, rails: Rails) -> Rails:
-    """Let the owner of a custom carrier say which rail is which: labels, shunts, total, scope."""
-    text = tree.text(RAIL_MAP)
-    if text is None:
-        return rails
-    document = _read_map(text)
-    renamed = []
-    for rail in rails.rails:
-        place = f"{rail.chip}.{rail.channel}"
-        label = str(document.get("labels", {}).get(place, rail.label))
-        shunt = document.get("shunts_ohm", {}).get(place)
-        named = replace(rail, label=label, column=f"{re.sub(r'[^A-Za-z0-9_.+-]+', '_', label)}_w")
-        renamed.append(named if shunt is None else replace(named, shunt_ohm=float(shunt), shunt_assumed=False))
-    columns = {rail.label: rail.column for rail in renamed}
-    if len(columns) != len(renamed):
-        raise BadTable(f"{RAIL_MAP} gives one label to two rails: {', '.join(sorted(r.label for r in renamed))}")
-    asked = document.get("total")
-    total = rails.total
-    if asked is not None:
-        missing = [name for name in asked if name not in columns]
-        if missing:
-            raise BadTable(f"{RAIL_MAP} adds {', '.join(missing)} to the total; this board has {', '.join(columns)}")
-        total = tuple(columns[name] for name in asked)
-    contains = {
-        columns[outer]: tuple(columns[name] for name in inner if name in columns)
-        for outer, inner in {**CONTAINS, **document.get("contains", {})}.items()
-        if outer in columns
-    }
-    for outer in total:
-        inside = [name for name in total if name in contains.get(outer, ())]
-        if inside:
-            raise BadTable(f"{RAIL_MAP} adds {', '.join(inside)} to the total although {outer} already contains it")
-    scope = str(document.get("scope", rails.scope))
-    return Rails(tuple(renamed), total, scope, contains, rails.problems, rails.samples_files)
-
-
-def _read_map(text: str) -> dict[str, Any]:
-    import yaml  # only where somebody wrote a map
-
-    if len(text) > MOST_MAP_BYTES:
-        raise BadTable(f"{RAIL_MAP} is longer than {MOST_MAP_BYTES} bytes")
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise BadTable(f"cannot read {RAIL_MAP}: {error}") from error
-    shapes = {"labels": dict, "shunts_ohm": dict, "total": list, "contains": dict, "scope": str}
-    if not isinstance(document, dict) or any(
-        name not in shapes or not isinstance(value, shapes[name]) for name, value in document.items()
-    ):
-        raise BadTable(f"{RAIL_MAP} must map {', '.join(shapes)} as docs/boards.md shows")
-    return document

@@ -1,78 +1,144 @@
-"""Changes a board's stock mode through nvpmodel, which may refuse, ask for a reboot, or do nothing and say nothing.
+"""Whether a stock mode is in force, and whether changing to one needs a reboot; the board's files decide, not nvpmodel.
 
-We never answer YES: nvpmodel's prompt means rebooting the machine. Standard input says `n`, the text is read, and
-whatever it claims the board's files decide whether the mode is in force.
+nvpmodel may refuse, ask for a reboot, or do nothing and end with status 0 (in a container it even writes its status
+file). Its prompt means rebooting the machine: it is never answered with YES.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from edgetrain.device.jetson import nvpmodel
-from edgetrain.device.jetson.clocks import CPU, Clocks, policy_folder
-from edgetrain.device.jetson.nvpmodel import Caps, Config
+from edgetrain.device.jetson.clocks import Clocks
+from edgetrain.device.jetson.nvpmodel import Caps, NvpmodelConfig, active_mode, caps
+from edgetrain.device.privileged import active_throttles, same
 from edgetrain.device.tree import Tree
 from edgetrain.errors import ControlRefused
 from edgetrain.units import HZ_PER_KHZ
 
-_TROUBLE = re.compile(r"NVPM ERROR|Reboot required|Golden image context", re.I)
+_TROUBLE = re.compile(r"NVPM ERROR|Reboot required|Golden image context|Running in chroot", re.I)
+# Thor keeps its mask in a file that the GPU's module reads when it is loaded.
+_READ_AT_BOOT = ("/opt/", "/etc/")
 
 
-def switch(tree: Tree, clocks: Clocks, config: Config, identity: int) -> None:
-    """Put a stock mode in force and check that it is; ControlRefused where it is not."""
-    stock = config.mode(str(identity))
-    if stock is None:
-        known = ", ".join(f"{mode.id} {mode.name}" for mode in config.modes)
-        raise ControlRefused(f"the board has no stock mode {identity}; it has {known}", asked=identity, found=None)
-    wanted = nvpmodel.caps(config, stock, clocks.present)
-    answer = tree.run("nvpmodel", ["-m", str(identity)])
-    if answer is None:
+@dataclass(frozen=True, slots=True)
+class MaskChange:
+    """A mask that switches parts of the GPU off, and would change."""
+
+    name: str
+    path: str | None
+    found: str
+    wanted: str
+
+    def __str__(self) -> str:
+        return f"{self.name} changes from {self.found} to {self.wanted}"
+
+
+def mask_changes(tree: Tree, config: NvpmodelConfig, then: Caps, present: tuple[int, ...]) -> list[MaskChange]:
+    """Return the masks that a mode changes: against the board's files, else against the mode in force."""
+    number = active_mode(tree)
+    active = config.mode(number) if number is not None else None
+    before = caps(config, active, present).masks if active else {}
+    changes = []
+    for name, wanted in then.masks.items():
+        param, _, argument = name.partition(".")
+        path = config.params[param].path(argument, tree.exists) if param in config.params else None
+        # Thor's file holds `gpu_pg_mask_param=512`.
+        numbers = re.findall(r"0x[0-9a-fA-F]+|\d+", (tree.text(path) or "") if path else "")
+        found = str(int(numbers[-1], 0)) if numbers else before.get(name)
+        if found is not None and found != wanted:
+            changes.append(MaskChange(name, path, found, wanted))
+    return changes
+
+
+def reboot_reason(tree: Tree, clocks: Clocks, changes: list[MaskChange], undo: bool) -> str | None:
+    """Return why changing masks needs a reboot, None where it does not; `undo`: also where only the way back would.
+
+    Masks cannot change once a GPU context exists, which `golden_img_status` shows; where that file is missing it cannot
+    be known, and the answer is the cautious one.
+    """
+    for change in changes:
+        if change.path and change.path.startswith(_READ_AT_BOOT):
+            return f"{change}, and the GPU reads it only when its driver is loaded"
+        folders = [change.path.rsplit("/", 1)[0] if change.path else None, clocks.gpu_device]
+        found = [tree.number(f"{folder}/golden_img_status") for folder in folders if folder]
+        status = next((number for number in found if number is not None), None)
+        if status is None:
+            return f"{change}, and whether the GPU was used since boot cannot be seen (no golden_img_status)"
+        if status == 1:
+            return f"{change}, and the GPU was used since boot"
+        if undo:
+            return f"{change}, which could be set now but not undone after the GPU was used"
+    return None
+
+
+def check(
+    tree: Tree, clocks: Clocks, config: NvpmodelConfig, wanted: Caps, answer: tuple[int, str], now: Mapping[str, int]
+) -> None:
+    """Raise ControlRefused where a stock mode is not in force after nvpmodel has run."""
+    status, text = answer
+    if status == 127:
         raise ControlRefused(
             "nvpmodel is not installed here (in a container? it belongs on the host); stock modes cannot be set",
-            asked=identity,
+            asked=wanted.id,
             found=None,
         )
-    trouble = _TROUBLE.search(answer.text)
-    wrong = differences(tree, clocks, wanted)
-    if trouble or wrong or answer.status != 0:
-        said = " ".join(answer.text.split())[:200] or "nothing"
-        reboot = bool(re.search(r"reboot", answer.text, re.I))
-        advice = (
-            f"it wants a reboot: when nothing else runs, do it yourself with: sudo nvpmodel -m {identity}"
-            if reboot
-            else "try it by hand with: sudo nvpmodel -m " + str(identity)
-        )
-        raise ControlRefused(
-            f"asked nvpmodel for mode {identity} {stock.name}, it ended with {answer.status} and said {said!r}; "
-            f"{'; '.join(wrong[:3]) or 'the files show the mode in force'}; {advice}",
-            asked=identity,
-            found=nvpmodel.active_mode(tree),
-            reboot=reboot,
-        )
+    wrong = differences(tree, clocks, wanted, now)
+    wrong += [str(change) for change in mask_changes(tree, config, wanted, clocks.present)]
+    trouble = _TROUBLE.search(text)
+    if not trouble and not wrong and status == 0:
+        return
+    said = " ".join(text.split())[:200] or "nothing"
+    reboot = bool(re.search(r"reboot", text, re.I))
+    advice = (
+        f"it needs a reboot: when nothing else runs, do it yourself with: sudo nvpmodel -m {wanted.id}"
+        if reboot
+        else "inside a container or chroot nvpmodel changes nothing: run it on the host"
+        if "chroot" in text
+        else f"try it by hand with: sudo nvpmodel -m {wanted.id}"
+    )
+    raise ControlRefused(
+        f"asked nvpmodel for mode {wanted.id} {wanted.name}; it ended with status {status} and printed {said!r}; "
+        f"{'; '.join(wrong[:3]) or 'the files show the mode in force'}; {advice}",
+        asked=wanted.id,
+        found=active_mode(tree),
+        reboot=reboot,
+    )
 
 
-def differences(tree: Tree, clocks: Clocks, wanted: Caps) -> list[str]:
-    """Return how the board differs from a stock mode, reading status, cores, CPU, GPU and memory caps."""
+def differences(tree: Tree, clocks: Clocks, wanted: Caps, now: Mapping[str, int]) -> list[str]:
+    """Return how cores and maximum clocks differ from a stock mode; what heat lowers is no difference."""
     wrong = []
-    active = nvpmodel.active_mode(tree)
-    if active is not None and active != wanted.id:
-        wrong.append(f"nvpmodel's status says mode {active}, not {wanted.id}")
+    hot = bool(active_throttles(tree))
     for core in clocks.present:
-        if core:
-            online = tree.number(f"{CPU}/cpu{core}/online")
-            if online is not None and bool(online) != (core in wanted.cores):
-                wrong.append(f"core {core} is {'on' if online else 'off'}line")
-    for core, cap_hz in wanted.cpu_hz.items():
-        if core in wanted.cores:
-            khz = tree.number(f"{policy_folder(tree, clocks, core)}/scaling_max_freq")
-            if khz is not None and khz * HZ_PER_KHZ > cap_hz:
-                wrong.append(f"CPU {core} may run at {khz / 1000:g} MHz, above its cap of {cap_hz / 1e6:g}")
-    if clocks.gpu and wanted.gpu_hz is not None:
-        top_hz = tree.number(f"{clocks.gpu}/max_freq")
-        if top_hz is not None and top_hz > wanted.gpu_hz:
-            wrong.append(f"the GPU may run at {top_hz / 1e6:g} MHz, above its cap of {wanted.gpu_hz / 1e6:g}")
-    if clocks.emc.cap and wanted.emc_hz is not None:
-        cap_hz_now = tree.number(clocks.emc.cap)
-        if cap_hz_now is not None and (cap_hz_now == 0 or cap_hz_now > wanted.emc_hz):
-            wrong.append(f"the memory cap reads {cap_hz_now}, not {wanted.emc_hz}")
+        online = now.get(f"cpu{core}.online")
+        if online is not None and bool(online) != (core in wanted.cores):
+            wrong.append(f"core {core} is {'on' if online else 'off'}line")
+    for cluster in clocks.clusters:
+        if not set(cluster.cores) & set(wanted.cores):
+            continue
+        given = [hertz for first, hertz in wanted.cpu_hz.items() if first in cluster.cores]
+        top_khz = below(min(given, default=None), cluster.table_hz) // HZ_PER_KHZ
+        wrong += _apart(f"{cluster.name}.max_khz", top_khz, now, hot)
+    if clocks.gpu_table_hz:
+        wrong += _apart("gpu.max_hz", below(wanted.gpu_hz, clocks.gpu_table_hz), now, hot)
+    if wanted.emc_hz is not None:
+        for name in ("emc.iso_cap_hz", "emc.clk_cap_hz", "emc.max_hz"):
+            wrong += _apart(name, wanted.emc_hz, now, hot)
     return wrong
+
+
+def _apart(name: str, wanted: int, now: Mapping[str, int], hot: bool) -> list[str]:
+    found = now.get(name)
+    if found is None or same(name, wanted, found) or (hot and found < wanted):
+        return []
+    return [f"{name} reads {found}, not {wanted}"]
+
+
+def below(cap_hz: int | None, table: tuple[int, ...]) -> int:
+    """Return the table's clock that a cap amounts to: the kernel rounds down; its highest where there is no cap."""
+    if not table:
+        return cap_hz or 0
+    # Files write 1331 or 918 MHz for clocks that the tables list as 1331.2 and 921.6: half a per cent is one clock.
+    return max((hertz for hertz in table if cap_hz is None or hertz <= 1.005 * cap_hz), default=table[0])

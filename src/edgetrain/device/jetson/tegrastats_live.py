@@ -14,17 +14,21 @@ import subprocess
 import time
 from collections.abc import Sequence
 
-from edgetrain.device.base import PowerSource
 from edgetrain.device.jetson.rails import NOT_CONNECTED, TOTALS
 from edgetrain.errors import ProbeUnavailable
-from edgetrain.schema.tegrastats import parse_line
+from edgetrain.schema import PowerSource, parse_tegrastats
 
 INTERVAL_S = 1.0
+LINES_TO_JUDGE_BY = 2  # as many without a rail: this tegrastats shows none
 
 
 def rails_of(line: str) -> dict[str, float]:
     """Return the rails of one line in watts; repeated and unconnected ones are left out."""
-    return {name: watts for name, watts in parse_line(line).rails_w.items() if name.split("@")[0] not in NOT_CONNECTED}
+    return {
+        name: watts
+        for name, watts in parse_tegrastats(line).rails_w.items()
+        if name.split("@")[0] not in {*NOT_CONNECTED, ""}
+    }
 
 
 class TegrastatsProbe:
@@ -32,6 +36,7 @@ class TegrastatsProbe:
 
     name = "rails"
     period_s = INTERVAL_S
+    blocking = False
 
     def __init__(self, program: str, patience_s: float = 3.0) -> None:
         try:
@@ -48,10 +53,13 @@ class TegrastatsProbe:
         os.set_blocking(self._fd, False)
         self._tail = b""
         self._fresh: dict[str, float] = {}
+        self._lines = 0
         waiting = select.poll()
         waiting.register(self._fd, select.POLLIN)
         until = time.monotonic() + patience_s
-        while not self._fresh and time.monotonic() < until and self._process.poll() is None:
+        while not self._fresh and self._lines < LINES_TO_JUDGE_BY and time.monotonic() < until:
+            if self._process.poll() is not None:
+                break
             waiting.poll(200)
             self._drain()
         if not self._fresh:
@@ -65,6 +73,7 @@ class TegrastatsProbe:
             while chunk := os.read(self._fd, 65536):
                 self._tail = (self._tail + chunk)[-65536:]
         *lines, self._tail = self._tail.split(b"\n")
+        self._lines += len(lines)
         for line in lines:
             found = rails_of(line.decode("ascii", "replace"))
             if found:
@@ -79,12 +88,13 @@ class TegrastatsProbe:
 
     def power_source(self) -> PowerSource | None:
         """Return which of its rails are the total."""
-        for names, scope in TOTALS:
+        for names, scope, _ in TOTALS:
             if all(name in self._labels for name in names):
                 return PowerSource(self.name, tuple(f"{name}_w" for name in names), None, scope, INTERVAL_S, None)
         return None
 
     def close(self) -> None:
+        """End tegrastats."""
         if self._process.poll() is None:
             self._process.terminate()
             try:

@@ -6,14 +6,16 @@ import os
 import sys
 from pathlib import Path
 
-from edgetrain.device.simulated.shapes import Chip, Shape, StockShape
+from edgetrain.device.simulated.nvpmodel_file import nvpmodel_text
+from edgetrain.device.simulated.shapes import CPU, ISO_CAP, Chip, Shape
 
 SHAPE = ".sim/shape.json"
-CPU = "sys/devices/system/cpu"
-BPMP_EMC = "sys/kernel/debug/bpmp/debug/clk/emc"
+BPMP = "sys/kernel/debug/bpmp/debug"
+BPMP_EMC = f"{BPMP}/clk/emc"
 T210_EMC = "sys/kernel/debug/clk/override.emc"
+BWMGR = "sys/devices/platform/bwmgr/devfreq/bwmgr"
 PROGRAM = """#!{python} -E
-# Stands in for the board's own program; acts on the folder it lies in.
+# Replaces the board's own program; acts on the folder it lies in.
 import sys
 sys.path[:0] = {path!r}
 from edgetrain.device.simulated.programs import {name}
@@ -33,13 +35,7 @@ def build(shape: Shape, root: Path, final: Path | None = None) -> Path:
     _emc(shape, root)
     for chip in shape.chips:
         _chip(chip, shape, root)
-    for index, (kind, millidegrees) in enumerate(shape.zones):
-        put(root, f"sys/class/thermal/thermal_zone{index}/type", kind)
-        put(root, f"sys/class/thermal/thermal_zone{index}/temp", str(millidegrees))
-    put(root, "sys/class/thermal/cooling_device0/type", "gpu-throttle")
-    put(root, "sys/class/thermal/cooling_device0/cur_state", "0")
-    put(root, "sys/class/thermal/cooling_device1/type", "pwm-fan")
-    put(root, "sys/class/thermal/cooling_device1/cur_state", "2")
+    _heat(shape, root)
     _storage(shape, root)
     if shape.stock:
         put(root, "etc/nvpmodel/nvpmodel_board.conf", nvpmodel_text(shape))
@@ -56,14 +52,14 @@ def build(shape: Shape, root: Path, final: Path | None = None) -> Path:
 def _start(shape: Shape, root: Path) -> None:
     """Put the stock mode in force that the board booted with."""
     from edgetrain.device.jetson.nvpmodel import parse
-    from edgetrain.device.simulated.kernel import Kernel
+    from edgetrain.device.simulated.kernel import SimulatedKernel
     from edgetrain.device.simulated.programs import put_mode
 
     if shape.active is not None and shape.stock and not shape.offline:
         config = parse(nvpmodel_text(shape))
-        mode = config.mode(str(shape.active))
+        mode = config.mode(shape.active)
         if mode is not None:
-            put_mode(Kernel(root, shape), config, mode)
+            put_mode(SimulatedKernel(root, shape), config, mode)
 
 
 def put(root: Path, name: str, text: str) -> None:
@@ -116,38 +112,52 @@ def stat_text(ticks: dict[int, tuple[int, int]]) -> str:
     )
 
 
+def _heat(shape: Shape, root: Path) -> None:
+    thermal = "sys/class/thermal"
+    for index, (kind, millidegrees) in enumerate(shape.zones):
+        put(root, f"{thermal}/thermal_zone{index}/type", kind)
+        put(root, f"{thermal}/thermal_zone{index}/temp", "" if millidegrees is None else str(millidegrees))
+    for index, kind in enumerate(shape.cooling):
+        put(root, f"{thermal}/cooling_device{index}/type", kind)
+        put(root, f"{thermal}/cooling_device{index}/cur_state", "2" if kind == "pwm-fan" else "0")
+    if shape.over_current:
+        folder = "sys/devices/platform/soctherm-oc-event/hwmon/hwmon8"
+        put(root, f"{folder}/name", "soctherm_oc")
+        for number in (1, 2, 3):
+            put(root, f"{folder}/oc{number}_event_cnt", "0")
+            put(root, f"{folder}/oc{number}_throt_en", "1")
+    if shape.fan == "hwmon":
+        put(root, "sys/devices/platform/pwm-fan/hwmon/hwmon9/pwm1", "80")
+        put(root, "sys/devices/platform/39c0000.tachometer/hwmon/hwmon10/name", "pwm_tach")
+        put(root, "sys/devices/platform/39c0000.tachometer/hwmon/hwmon10/rpm", "1450")
+        link(root, "sys/class/hwmon/hwmon10", "../../devices/platform/39c0000.tachometer/hwmon/hwmon10")
+    elif shape.fan == "jp4":
+        for name, value in (("target_pwm", 80), ("cur_pwm", 80), ("temp_control", 1), ("rpm_measured", 1450)):
+            put(root, f"sys/devices/pwm-fan/{name}", str(value))
+
+
 def _cores(shape: Shape, root: Path) -> None:
     cores = shape.cores
     put(root, f"{CPU}/present", f"0-{cores[-1]}")
     put(root, f"{CPU}/possible", f"0-{cores[-1]}")
+    put(root, f"{CPU}/online", ",".join(str(core) for core in cores if core not in shape.offline))
     for cluster in shape.clusters:
-        for core in cluster:
-            put(root, f"{CPU}/cpu{core}/online", "0" if core in shape.offline else "1")
-            for state in range(shape.idle_states + 1):
-                put(root, f"{CPU}/cpu{core}/cpuidle/state{state}/disable", "0")
-    online = [core for core in cores if core not in shape.offline]
-    put(root, f"{CPU}/online", ",".join(str(core) for core in online))
-    for core in online:
-        show_clock(shape, root, core)
-
-
-def show_clock(shape: Shape, root: Path, core: int) -> None:
-    """Show a core's clock folder, as the kernel does when the core comes online."""
-    cluster = next(cluster for cluster in shape.clusters if core in cluster)
-    folder = f"{CPU}/cpufreq/policy{cluster[0]}" if shape.policy_links else f"{CPU}/cpu{core}/cpufreq"
-    if not (root / folder / "related_cpus").exists():
-        table = shape.cpu_khz
+        folder, table = f"{CPU}/cpufreq/policy{cluster[0]}", shape.cpu_khz
         put(root, f"{folder}/scaling_available_frequencies", " ".join(map(str, table)))
         put(root, f"{folder}/scaling_governor", "schedutil")
+        put(root, f"{folder}/related_cpus", " ".join(map(str, cluster)))
         for name, value in (
             ("cpuinfo_max_freq", table[-1]), ("cpuinfo_min_freq", table[0]), ("scaling_max_freq", table[-1]),
             ("scaling_min_freq", table[0]), ("scaling_cur_freq", table[-1]),
         ):  # fmt: skip
             put(root, f"{folder}/{name}", str(value))
-        # Last: a folder without it was being made when its maker was killed, and is made again.
-        put(root, f"{folder}/related_cpus", " ".join(map(str, cluster)))
-    if shape.policy_links:
-        link(root, f"{CPU}/cpu{core}/cpufreq", f"../cpufreq/policy{cluster[0]}")
+        for core in cluster:
+            # A core that goes offline keeps its link.
+            link(root, f"{CPU}/cpu{core}/cpufreq", f"../cpufreq/policy{cluster[0]}")
+            put(root, f"{CPU}/cpu{core}/online", "0" if core in shape.offline else "1")
+            for index, name in enumerate(shape.idle_states):
+                put(root, f"{CPU}/cpu{core}/cpuidle/state{index}/name", name)
+                put(root, f"{CPU}/cpu{core}/cpuidle/state{index}/disable", "0")
 
 
 def _gpu(shape: Shape, root: Path) -> None:
@@ -157,45 +167,49 @@ def _gpu(shape: Shape, root: Path) -> None:
         put(root, f"{folder}/{name}", str(value))
     put(root, f"{folder}/governor", "nvhost_podgov")
     device = folder.split("/devfreq")[0]
-    put(root, f"{device}/of_node/name", shape.gpu_node)
+    if shape.gpu_node:
+        put(root, f"{device}/of_node/name", shape.gpu_node)
     link(root, f"{folder}/device", os.path.relpath(root / device, root / folder))
     up = os.path.relpath(root / folder, root / "sys/class/devfreq")
     link(root, f"sys/class/devfreq/{shape.gpu_class}", up)
     if shape.gpu_load:
         put(root, shape.gpu_load, "0")
-    if shape.railgate:
-        put(root, f"{device}/railgate_enable", "1")
-    if shape.mask_path:
-        mask = next((mode.mask for mode in shape.stock if mode.id == shape.active), 0)
-        put(root, shape.mask_path, str(mask or 0))
+    if shape.railgate is not None:
+        put(root, f"{device}/railgate_enable", str(shape.railgate))
+    if shape.golden is not None:
+        put(root, f"{device}/golden_img_status", str(shape.golden))
+    active = next((mode for mode in shape.stock if mode.id == shape.active), None)
+    for index, (_, argument, path) in enumerate(shape.masks):
+        value = active.masks[index] if active and active.masks else 0
+        # Thor keeps its mask as a parameter of the GPU's module.
+        put(root, path, f"gpu_pg_mask_param={value}" if argument == "GPU_PG_MASK" else str(value))
 
 
 def _emc(shape: Shape, root: Path) -> None:
     top = shape.emc_hz[-1]
-    if shape.emc == "bpmp":
+    if shape.emc_hold == "bpmp":
         for name, value in (
-            ("rate", top),
-            ("min_rate", shape.emc_hz[0]),
-            ("max_rate", top),
-            ("mrq_rate_locked", 0),
-            ("state", 1),
-        ):
+            ("rate", top), ("min_rate", shape.emc_hz[0]), ("max_rate", top), ("mrq_rate_locked", 0), ("state", 1),
+        ):  # fmt: skip
             put(root, f"{BPMP_EMC}/{name}", str(value))
-        put(root, "sys/kernel/debug/bpmp/debug/actmon/mc_all_avg_activity", "0")
-    elif shape.emc == "t210":
+        put(root, f"{BPMP}/bwmgr/bwmgr_halt", "0")
+        rates = " ".join(str(hertz // 1000) for hertz in shape.emc_hz)
+        put(root, f"{BPMP}/emc/possible_rates", f"{rates} (kHz)")
+        put(root, f"{BPMP}/actmon/mc_all_avg_activity", "0")
+    elif shape.emc_hold == "t210":
         for name, value in (("clk_rate", top), ("clk_update_rate", top), ("clk_state", 0)):
             put(root, f"{T210_EMC}/{name}", str(value))
         put(root, "sys/kernel/debug/tegra_bwmgr/emc_min_rate", str(shape.emc_hz[0]))
         put(root, "sys/kernel/debug/tegra_bwmgr/emc_max_rate", str(top))
         put(root, "sys/kernel/actmon_avg_activity/mc_all", "0")
-    elif shape.emc == "devfreq":
-        folder = "sys/devices/platform/bwmgr/devfreq/bwmgr"
-        put(root, f"{folder}/available_frequencies", " ".join(map(str, shape.emc_hz)))
+    if shape.emc_cap == "bwmgr":
+        put(root, f"{BWMGR}/available_frequencies", " ".join(map(str, shape.emc_hz)))
         for name, value in (("cur_freq", top), ("min_freq", shape.emc_hz[0]), ("max_freq", top)):
-            put(root, f"{folder}/{name}", str(value))
+            put(root, f"{BWMGR}/{name}", str(value))
         link(root, "sys/class/devfreq/bwmgr", "../../devices/platform/bwmgr/devfreq/bwmgr")
-    if shape.emc_cap:
-        put(root, shape.emc_cap, "0")
+    elif shape.emc_cap:
+        # The older file shows what was written, 0 for no cap; the newer one the cap that holds.
+        put(root, shape.emc_cap, "0" if shape.emc_cap == ISO_CAP else str(top))
 
 
 def chip_folder(chip: Chip) -> str:
@@ -213,20 +227,24 @@ def _chip(chip: Chip, shape: Shape, root: Path) -> None:
             for name, value in (("voltage", millivolts), ("current", 0), ("power", 0)):
                 put(root, f"{folder}/in_{name}{index}_input", str(value))
             put(root, f"{folder}/crit_current_limit_{index}", "32760")
+            put(root, f"{folder}/polling_delay_{index}", "0")
+        _protect(root / folder, shape.rails_mode)
         return
     put(root, f"{folder}/name", chip.driver)
-    put(root, f"{folder}/update_interval", str(chip.update_ms))
     link(root, f"sys/class/hwmon/hwmon{chip.hwmon}", os.path.relpath(root / folder, root / "sys/class/hwmon"))
     if chip.driver == "ina238":
+        # This driver has no label, shunt or interval of a channel; the hwmon itself may have a label.
         label, millivolts, _ = chip.channels[0]
-        put(root, f"{folder}/in1_label", label)
-        put(root, f"{folder}/in1_input", str(millivolts))
-        put(root, f"{folder}/power1_input", "0")
-        put(root, f"{folder}/shunt_resistor", str(chip.shunt_uohm))
+        if label:
+            put(root, f"{folder}/label", label)
+        for name, value in (("in0_input", 0), ("in1_input", millivolts), ("curr1_input", 0), ("power1_input", 0)):
+            put(root, f"{folder}/{name}", str(value))
         return
+    put(root, f"{folder}/update_interval", str(shape.interval_ms(chip, chip.samples)))
     put(root, f"{folder}/samples", str(chip.samples))
     for index, (label, millivolts, _) in enumerate(chip.channels, 1):
-        put(root, f"{folder}/in{index}_label", label)
+        if label:
+            put(root, f"{folder}/in{index}_label", label)
         put(root, f"{folder}/in{index}_input", str(millivolts))
         put(root, f"{folder}/in{index}_enable", "1")
         put(root, f"{folder}/curr{index}_input", "0")
@@ -235,8 +253,17 @@ def _chip(chip: Chip, shape: Shape, root: Path) -> None:
         if shape.alarms:
             put(root, f"{folder}/curr{index}_crit_alarm", "0")
             put(root, f"{folder}/curr{index}_max_alarm", "0")
+    if shape.alarms:
+        put(root, f"{folder}/curr4_crit_alarm", "0")
     put(root, f"{folder}/in7_label", "sum of shunt voltages")
     put(root, f"{folder}/in7_input", "0")
+    _protect(root / folder, shape.rails_mode)
+
+
+def _protect(folder: Path, mode: int) -> None:
+    if mode != 0o644:
+        for file in folder.glob("*_input"):
+            file.chmod(mode)
 
 
 def _storage(shape: Shape, root: Path) -> None:
@@ -245,50 +272,6 @@ def _storage(shape: Shape, root: Path) -> None:
         put(root, f"sys/block/{name}/size", "62333952")
         lines.append(f" 259 {index} {name} 100 0 20000 50 10 0 800 5 0 50 55")
     put(root, "proc/diskstats", "\n".join(lines))
-
-
-def nvpmodel_text(shape: Shape) -> str:
-    """Write the stock modes in the vendor's format, with figures and words of our own."""
-    head = shape.header
-    lines = ["# stock modes of a board that does not exist; clocks of the CPU in kHz, all others in Hz", ""]
-    cores = [core for core in shape.cores if core or shape.lists_core_0]
-    lines.append(head.format("PARAM TYPE=FILE NAME=CPU_ONLINE"))
-    lines += [f"CORE_{core} /{CPU}/cpu{core}/online" for core in cores]
-    if shape.mask_path:
-        lines += ["", head.format("PARAM TYPE=FILE NAME=TPC_POWER_GATING"), f"TPC_PG_MASK {shape.mask_path}"]
-    for name, cluster in zip(shape.cluster_names, shape.clusters, strict=True):
-        folder = f"/{CPU}/cpu{cluster[0]}/cpufreq"
-        lines += [
-            "",
-            head.format(f"PARAM TYPE=CLOCK NAME={name}"),
-            f"FREQ_TABLE {folder}/scaling_available_frequencies",
-        ]
-        lines += [f"MAX_FREQ  {folder}/scaling_max_freq", f"MIN_FREQ  {folder}/scaling_min_freq "]
-    gpu = shape.gpu_folder
-    lines += ["", head.format("PARAM TYPE=CLOCK NAME=GPU"), f"FREQ_TABLE {gpu}/available_frequencies"]
-    lines += [f"MAX_FREQ {gpu}/max_freq", f"MIN_FREQ {gpu}/min_freq"]
-    if shape.emc_cap:
-        lines += ["", head.format("PARAM TYPE=CLOCK NAME=EMC"), f"MAX_FREQ {shape.emc_cap}"]
-    for mode in shape.stock:
-        lines += ["", head.format(f"POWER_MODEL ID={mode.id} NAME={mode.name}"), *_mode_lines(shape, mode)]
-    if shape.default is not None:
-        lines += ["", head.format(f"PM_CONFIG DEFAULT={shape.default}")]
-    return "\n".join(lines)
-
-
-def _mode_lines(shape: Shape, mode: StockShape) -> list[str]:
-    lines = [f"CPU_ONLINE CORE_{core} {int(core in mode.on)}" for core in shape.cores if core or shape.lists_core_0]
-    if mode.mask is not None and shape.mask_path:
-        lines.append(f"TPC_POWER_GATING TPC_PG_MASK {mode.mask}")
-    for name, cluster in zip(shape.cluster_names, shape.clusters, strict=True):
-        if mode.cpu_khz is not None and set(cluster) & set(mode.on):
-            lines.append(f"{name} MIN_FREQ  0")
-            lines.append(f"{name} MAX_FREQ {mode.cpu_khz} ")
-    if mode.gpu_hz is not None:
-        lines += ["GPU MIN_FREQ 0", f"GPU MAX_FREQ {mode.gpu_hz}"]
-    if mode.emc_hz is not None and shape.emc_cap:
-        lines.append(f"EMC MAX_FREQ {mode.emc_hz}")
-    return lines
 
 
 def _programs(root: Path, final: Path) -> None:

@@ -12,8 +12,9 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from edgetrain.device.simulated.physics import Physics, Step
-from edgetrain.device.simulated.world import TRIP_C, Load, Timeline
+from edgetrain.device.simulated.physics import Physics, StepCost
+from edgetrain.device.simulated.timeline import Load, LoadTimeline
+from edgetrain.device.simulated.world import TRIP_C
 from edgetrain.schema import PowerMode
 from edgetrain.units import NS_PER_S
 
@@ -32,19 +33,19 @@ DATASETS = {
     "lstm": (36_000, 500, False),
 }
 COPY_S = 0.0004  # a batch of 16 onto the accelerator
-HAND_S = 0.0002  # from a worker's pipe into the loop's hands
+HAND_S = 0.0002  # from a worker's pipe to the loop
 LOOP_S = 0.00015  # the loop's own statements
 WARM_UP_S = 6.0  # CUDA and cuDNN on a 1 GHz core; logs show 4 to 139 s for the first minibatch
 WORKER_START_S = 0.25  # forking a worker on a 1 GHz core
 FETCH_CV = 0.12
 STRAGGLER_SHARE, STRAGGLER = 0.01, 1.25
-OPEN_STEPS = 2  # the loop may run ahead of the accelerator by so many
+OPEN_STEPS = 2  # the loop may run ahead of the accelerator by this many steps
 THROTTLE_SLOWER = 1.2
 THROTTLE_POWER = 0.88
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TrainingPlan:
     """What to train, and how it is loaded."""
 
     network: str
@@ -54,11 +55,11 @@ class Plan:
     sync: bool = False
     medium: str = "ssd"
     samples: int = 0  # in the dataset; 0: the network's own
-    cache_bytes: float = math.inf  # room for the page cache
+    cache_bytes: float = math.inf  # what the page cache may hold
 
 
 @dataclass(slots=True)
-class Trained:
+class TrainedEpoch:
     """One pass over the data."""
 
     epoch: int
@@ -71,15 +72,22 @@ class Trained:
     throttled: bool = False
 
 
-class Training:
+class SimulatedTraining:
     """One training under way in one power mode; `epoch` runs a pass over the data."""
 
     def __init__(
-        self, plan: Plan, physics: Physics, mode: PowerMode, timeline: Timeline, start_ns: int, seed: int
+        self,
+        plan: TrainingPlan,
+        physics: Physics,
+        mode: PowerMode,
+        timeline: LoadTimeline,
+        start_ns: int,
+        seed: int | str,
+        dvfs: bool = False,
     ) -> None:
         self.plan, self.mode, self.timeline = plan, mode, timeline
         self._physics = physics
-        self.step: Step = physics.step(mode)
+        self.step: StepCost = physics.step(mode, dvfs, str(seed))
         self._chance = random.Random(f"training|{seed}|{plan.network}|{mode}")
         self._now_ns = start_ns
         self._generation = 0
@@ -92,17 +100,19 @@ class Training:
 
     @property
     def dataset_bytes(self) -> int:
+        """Size of the dataset."""
         return self.samples * self.sample_bytes
 
     @property
     def minibatches_per_epoch(self) -> int:
+        """Whole minibatches in one pass."""
         return self.samples // self.plan.batch_size
 
-    def epoch(self, number: int, most: int | None = None) -> Trained:
-        """Train one epoch, of at most so many minibatches; the timeline then reaches to its end."""
+    def epoch(self, number: int, most: int | None = None) -> TrainedEpoch:
+        """Train one epoch, of at most `most` minibatches; the timeline then reaches to its end."""
         plan, chance = self.plan, self._chance
         count = min(self.minibatches_per_epoch, most or self.minibatches_per_epoch)
-        done = Trained(number, began_ns=self._now_ns, cached_before=self.cached)
+        done = TrainedEpoch(number, began_ns=self._now_ns, cached_before=self.cached)
         start_ns = self._now_ns
         if plan.workers:
             begin = 0 if self._generation else 1
@@ -146,17 +156,17 @@ class Training:
             asked_ns = done_ns if plan.sync else max(launched_ns, dones[-OPEN_STEPS] if len(dones) >= OPEN_STEPS else 0)
             asked_ns += _ns(LOOP_S)
             self._step_number += 1
-        room = min(1.0, plan.cache_bytes / max(1, self.dataset_bytes))
-        self.cached = max(self.cached, min(room, count / max(1, self.minibatches_per_epoch)))
-        if room < 1.0 and self._files:
-            self.cached = room * 0.5  # a cache smaller than the data is mostly evicted before it is wanted again
+        share = min(1.0, plan.cache_bytes / max(1, self.dataset_bytes))
+        self.cached = max(self.cached, min(share, count / max(1, self.minibatches_per_epoch)))
+        if share < 1.0 and self._files:
+            self.cached = share * 0.5  # a cache smaller than the data is mostly evicted before it is read again
         done.cached_after = self.cached
         done.ended_ns = self._now_ns = max(dones[-1], asked_ns)
         self._generation += 1
         chance.random()
         return done
 
-    def _fetch(self, began_ns: int, batch: int, maker: int | None, done: Trained) -> int:
+    def _fetch(self, began_ns: int, batch: int, maker: int | None, done: TrainedEpoch) -> int:
         """Have one batch made, by a worker or by the loop itself; return when it was."""
         plan, step = self.plan, self.step
         alone_s = step.fetch_s
@@ -211,7 +221,9 @@ def _ns(seconds: float) -> int:
     return round(seconds * NS_PER_S)
 
 
-def rows(names: Iterator[str] | tuple[str, ...], found: list[dict[str, int | None]]) -> list[tuple[int | None, ...]]:
+def stream_rows(
+    names: Iterator[str] | tuple[str, ...], found: list[dict[str, int | None]]
+) -> list[tuple[int | None, ...]]:
     """Return rows as tuples in a stream's order; what a simulated board does not know is None."""
     order = tuple(names)
     return [tuple(row.get(name) for name in order) for row in found]

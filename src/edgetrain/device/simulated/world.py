@@ -1,153 +1,90 @@
 """What the simulated board's sensors see: power, heat and load over (virtual) time, through averaging registers.
 
-The timeline is what really happened, as segments of constant power. A register gives what the chip would: the mean
-over its refresh period, leaning on the one before (INA chips average as they run), in steps of the shunt's quantum,
-after 0.55 ms on the bus. Silicon leaks more when warm, so power creeps up for the first minutes.
+A register gives what the chip would: a running average with its window as time constant, in steps of the shunt's
+quantum, after 0.55 ms on the bus. Silicon leaks more when warm, so power creeps up for the first minutes.
 """
 
 from __future__ import annotations
 
-import bisect
+import functools
 import math
 import random
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-from edgetrain.device.simulated.build import BPMP_EMC, CPU, T210_EMC, chip_folder, stat_text
-from edgetrain.device.simulated.kernel import Kernel
-from edgetrain.device.simulated.physics import coefficients, idle_w
-from edgetrain.device.simulated.shapes import Chip, Shape
+from edgetrain.device.base import DeviceClock
+from edgetrain.device.simulated.announced import read_load
+from edgetrain.device.simulated.build import BPMP_EMC, T210_EMC, chip_folder, stat_text
+from edgetrain.device.simulated.kernel import SimulatedKernel
+from edgetrain.device.simulated.physics import REFERENCE_BATCH, Physics, coefficients, idle_w, unit_factors
+from edgetrain.device.simulated.shapes import CPU, Chip, Shape
+from edgetrain.device.simulated.timeline import Load, LoadTimeline, RunningAverage
 from edgetrain.schema import PowerMode
 from edgetrain.units import HZ_PER_KHZ, NS_PER_S
 
 REGISTER_S = 0.00055  # one INA register over I2C, published for AGX Orin and JetPack 6
-LEAK_PER_C = 0.0012  # share of power per °C above the temperature at which the formulas were fitted
-FITTED_AT_C = 50.0
-TRIP_C = 97.0  # soft throttling begins
-LATEST_SHARE = 0.7  # of a register's value, what the last refresh period contributes
+TRIP_C = 99.0  # software throttling begins
+SURFACE_C = 70.0  # hot-surface-alert, which slows nothing down
+INA238_WINDOW_S = 0.05
 SENSOR_NOISE = 0.004
 TICKS_PER_S = 100
 
 
-class VirtualClock:
-    """A clock that moves only when somebody sleeps on it."""
-
-    def __init__(self, start_ns: int = 1_000 * NS_PER_S) -> None:
-        self._now_ns = start_ns
-
-    def now_ns(self) -> int:
-        return self._now_ns
-
-    def sleep(self, seconds: float) -> None:
-        self._now_ns += max(0, round(seconds * NS_PER_S))
-
-    def move_to(self, at_ns: int) -> None:
-        """Go forward to an instant; never back."""
-        self._now_ns = max(self._now_ns, at_ns)
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What the board does for a while."""
-
-    watts: float
-    gpu_share: float = 0.0
-    busy_cores: float = 0.1
-    emc_share: float = 0.02
-
-
-class Timeline:
-    """What happened: power, heat and load, piece by piece; instants in ns, never falling."""
-
-    def __init__(self, start_ns: int, ambient_c: float, heat_c_per_w: float, heat_s: float, watts: float) -> None:
-        self.ambient_c, self._rise, self._heat_s = ambient_c, heat_c_per_w, heat_s
-        settled_c = ambient_c + heat_c_per_w * watts
-        self.ends: list[int] = [start_ns]
-        self.energy_j: list[float] = [0.0]
-        self.temps: list[float] = [settled_c]
-        self.busy_s: list[float] = [0.0]
-        self.loads: list[Load] = [Load(watts)]  # loads[i] lasts from ends[i-1] to ends[i]
-
-    @property
-    def end_ns(self) -> int:
-        return self.ends[-1]
-
-    def append(self, until_ns: int, load: Load) -> None:
-        """Let a load last until an instant; the temperature follows with its time constant."""
-        seconds = (until_ns - self.ends[-1]) / NS_PER_S
-        if seconds <= 0:
-            return
-        warm_c = self.temps[-1]
-        watts = load.watts * (1 + LEAK_PER_C * (warm_c - FITTED_AT_C))
-        goal_c = self.ambient_c + self._rise * watts
-        self.ends.append(until_ns)
-        self.energy_j.append(self.energy_j[-1] + watts * seconds)
-        self.temps.append(goal_c + (warm_c - goal_c) * math.exp(-seconds / self._heat_s))
-        self.busy_s.append(self.busy_s[-1] + load.busy_cores * seconds)
-        self.loads.append(load)
-
-    def _between(self, values: list[float], at_ns: int) -> float:
-        index = bisect.bisect_left(self.ends, at_ns)
-        if index == 0:
-            return values[0]
-        if index >= len(self.ends):
-            return values[-1]
-        before, after = self.ends[index - 1], self.ends[index]
-        share = (at_ns - before) / (after - before)
-        return values[index - 1] + share * (values[index] - values[index - 1])
-
-    def energy_until_j(self, at_ns: int) -> float:
-        """Return the energy spent up to an instant."""
-        if at_ns <= self.ends[0]:
-            # Before the beginning the board idled as it did at the beginning.
-            return -(self.ends[0] - at_ns) / NS_PER_S * self.loads[0].watts
-        return self._between(self.energy_j, at_ns)
-
-    def temp_c(self, at_ns: int) -> float:
-        return self._between(self.temps, at_ns)
-
-    def busy_until_s(self, at_ns: int) -> float:
-        return self._between(self.busy_s, at_ns)
-
-    def load(self, at_ns: int) -> Load:
-        """Return what the board does at an instant."""
-        index = bisect.bisect_left(self.ends, at_ns)
-        return self.loads[min(index, len(self.loads) - 1)]
-
-
 class World:
-    """The board's insides."""
+    """What a simulated board does and what its sensors show."""
 
     def __init__(
         self,
         root: Path,
         shape: Shape,
+        clock: DeviceClock,
         seed: int = 0,
         ambient_c: float = 25.0,
-        now_ns: Callable[[], int] = time.monotonic_ns,
-        sleep: Callable[[float], None] = time.sleep,
+        unit: int = 0,
+        spread: float | None = None,
     ) -> None:
-        self.root, self.shape, self.seed = root, shape, seed
-        self.kernel = Kernel(root, shape)
-        self.now_ns, self.sleep = now_ns, sleep
+        self.root, self.shape, self.seed, self.unit, self.spread = root, shape, seed, unit, spread
+        self.kernel = SimulatedKernel(root, shape)
+        self.clock = clock
         self._mode: PowerMode | None = None
         self._held = False
         self._mode_at_ns = 0
         self._on: list[int] = []  # cores online
         self._gpu_limits = (0, 0)
         self._shown_loaded: bool | None = None
-        self._folders: list[str] = []  # of the cores' clocks
         facts = coefficients()[shape.name]
-        self._start_ns = now_ns()
-        self.timeline = Timeline(
-            self._start_ns,
-            ambient_c,
-            facts["heat_c_per_w"],
-            facts["heat_s"],
-            idle_w(shape.name, self.mode(), not self._held),
+        self._power_factor = unit_factors(shape.name, unit, spread)[1]
+        self._start_ns = clock.now_ns()
+        self.timeline = LoadTimeline(
+            self._start_ns, ambient_c, facts["heat_c_per_w"], facts["heat_s"], self._idle_w(self.mode())
         )
+        self._averages: dict[float, RunningAverage] = {}
+
+    def physics(self, network: str, batch_size: int = REFERENCE_BATCH) -> Physics:
+        """Return the time and power of a network on this unit."""
+        return Physics(self.shape.name, network, batch_size, unit=self.unit, spread=self.spread)
+
+    def run_name(self, *parts: int | str) -> str:
+        """Return the name by which the noise of one run is drawn: each unit has noise of its own."""
+        unit = (f"unit {self.unit}",) if self.unit else ()
+        return "|".join(str(part) for part in (*unit, self.seed, *parts))
+
+    def now_ns(self) -> int:
+        """Return the board's time."""
+        return self.clock.now_ns()
+
+    def sleep(self, seconds: float) -> None:
+        """Let the board's time pass."""
+        self.clock.sleep(seconds)
+
+    def _idle_w(self, mode: PowerMode) -> float:
+        return self._power_factor * idle_w(self.shape.name, mode, not self._held)
+
+    @property
+    def held(self) -> bool:
+        """Whether the clocks are held; else the governors move them."""
+        self.mode()
+        return self._held
 
     def changed(self) -> None:
         """Note that a file was written: what happened so far happened in the mode before."""
@@ -156,7 +93,7 @@ class World:
 
     def mode(self) -> PowerMode:
         """Return the mode in force, read from the tree; other processes may have changed it."""
-        now_ns = self.now_ns()
+        now_ns = self.clock.now_ns()
         if self._mode is None or now_ns - self._mode_at_ns > 3 * NS_PER_S:
             self._mode, self._mode_at_ns = self._read_mode(), now_ns
         return self._mode
@@ -164,48 +101,49 @@ class World:
     def _read_mode(self) -> PowerMode:
         get, shape = self.kernel.get, self.shape
         on = self._on = [core for core in shape.cores if get(f"{CPU}/cpu{core}/online")]
-        home = self.root.resolve()
-        folders = {(self.root / CPU / f"cpu{core}/cpufreq").resolve() for core in on}
-        self._folders = [str(folder.relative_to(home)) for folder in sorted(folders) if folder.exists()]
-        tops = [
-            (get(f"{CPU}/cpu{core}/cpufreq/scaling_max_freq"), get(f"{CPU}/cpu{core}/cpufreq/scaling_min_freq"))
-            for core in on
+        limits = [
+            (get(f"{folder}/scaling_max_freq"), get(f"{folder}/scaling_min_freq"))
+            for folder in self._running_policies()
         ]
-        top_khz, bottom_khz = max(tops, default=(shape.cpu_khz[-1], shape.cpu_khz[0]))
+        top_khz, bottom_khz = max(limits, default=(shape.cpu_khz[-1], shape.cpu_khz[0]))
         self._held = top_khz == bottom_khz
         gpu_hz = get(f"{shape.gpu_folder}/max_freq")
         self._gpu_limits = (gpu_hz, get(f"{shape.gpu_folder}/min_freq"))
-        emc_hz = get(f"{BPMP_EMC}/rate") or get(f"{T210_EMC}/clk_rate") or shape.emc_hz[-1]
+        emc_hz = get(f"{BPMP_EMC}/rate") or get(f"{T210_EMC}/clk_rate") or self.kernel.cap_hz()
         return PowerMode(len(on), top_khz * HZ_PER_KHZ, gpu_hz, emc_hz)
 
+    def _running_policies(self) -> list[str]:
+        clusters = [cluster for cluster in self.shape.clusters if set(cluster) & set(self._on)]
+        return [f"{CPU}/cpufreq/policy{cluster[0]}" for cluster in clusters]
+
     def catch_up(self) -> None:
-        """Let the board idle from the end of the timeline until now."""
-        now_ns = self.now_ns()
+        """Let the board carry the load announced for it, or idle, from the end of the timeline until now."""
+        now_ns = self.clock.now_ns()
         if now_ns > self.timeline.end_ns:
-            mode = self.mode()
-            self.timeline.append(now_ns, Load(idle_w(self.shape.name, mode, not self._held)))
+            announced = read_load(self.root)
+            if announced is not None:
+                load = Load(announced.watts, announced.gpu_share, announced.busy_cores, announced.emc_share)
+            else:
+                load = Load(self._idle_w(self.mode()))
+            self.timeline.append(now_ns, load)
 
     def temp_c(self) -> float:
         """Return the temperature now."""
         self.catch_up()
-        return self.timeline.temp_c(self.now_ns())
+        return self.timeline.temp_c(self.clock.now_ns())
 
     def throttled(self) -> bool:
-        """Return whether the board is hot enough to give way."""
+        """Return whether the board is hot enough to lower its clocks."""
         return self.temp_c() >= TRIP_C
 
-    def rail_w(self, share: float, period_s: float, salt: str) -> float:
+    def rail_w(self, share: float, window_s: float, name: str) -> float:
         """Return what a power monitor shows now for a rail with this share of the total."""
         self.catch_up()
-        period_ns = round(period_s * NS_PER_S)
-        refresh = (self.now_ns() - self._start_ns) // period_ns
-        means = []
-        for back in (0, 1):
-            stop_ns = self._start_ns + (refresh - back) * period_ns
-            spent_j = self.timeline.energy_until_j(stop_ns) - self.timeline.energy_until_j(stop_ns - period_ns)
-            means.append(spent_j / period_s)
-        noise = random.Random(f"{self.seed}|{refresh}|{salt}").gauss(1.0, SENSOR_NOISE)
-        return share * (LATEST_SHARE * means[0] + (1 - LATEST_SHARE) * means[1]) * noise
+        now_ns = self.clock.now_ns()
+        average = self._averages.setdefault(window_s, RunningAverage(self.timeline, window_s))
+        conversion = round((now_ns - self._start_ns) / NS_PER_S / window_s)
+        noise = random.Random(f"{self.seed}|{conversion}|{name}").gauss(1.0, SENSOR_NOISE)
+        return share * average.at(now_ns) * noise
 
     def registers(self) -> dict[str, Callable[[], str]]:
         """Return what the dynamic files of the tree show, by name."""
@@ -219,10 +157,12 @@ class World:
         found[f"{shape.gpu_folder}/cur_freq"] = self._gpu_clock
         for index, (kind, fixed) in enumerate(shape.zones):
             name = f"/sys/class/thermal/thermal_zone{index}/temp"
-            if fixed > -200_000 and not kind.startswith("PMIC"):
-                offset = 1.5 * math.sin(index)
-                found[name] = lambda offset=offset: str(round(1000 * (self.temp_c() + offset)))  # type: ignore[misc]
-        found["/sys/class/thermal/cooling_device0/cur_state"] = lambda: str(int(self.throttled()))
+            if fixed is not None and fixed > -200_000 and not kind.startswith("PMIC"):
+                found[name] = functools.partial(self._zone, 1.5 * math.sin(index))
+        for index, kind in enumerate(shape.cooling):
+            if kind != "pwm-fan":
+                limit_c = SURFACE_C if kind == "hot-surface-alert" else TRIP_C
+                found[f"/sys/class/thermal/cooling_device{index}/cur_state"] = functools.partial(self._above, limit_c)
         for name in (
             "/sys/kernel/debug/bpmp/debug/actmon/mc_all_avg_activity",
             "/sys/kernel/actmon_avg_activity/mc_all",
@@ -230,24 +170,33 @@ class World:
             found[name] = lambda: str(round(self._load_now().emc_share * (self.mode().emc_hz or 0) / HZ_PER_KHZ))
         return found
 
+    def _zone(self, offset_c: float) -> str:
+        return str(round(1000 * (self.temp_c() + offset_c)))
+
+    def _above(self, limit_c: float) -> str:
+        return str(int(self.temp_c() >= limit_c))
+
     def _chip_registers(
         self, found: dict[str, Callable[[], str]], chip: Chip, index: int, millivolts: int, share: float
     ) -> None:
         folder = f"/{chip_folder(chip)}"
-        interval = f"{chip_folder(chip)}/update_interval"
-        period_s = (self.kernel.get(interval) or chip.update_ms) / 1000
         step_ma = 40.0 / chip.shunt_uohm * 1000.0  # 40 µV over the shunt
-        salt = f"{chip.address}.{index}"
+        name = f"{chip.address}.{index}"
+
+        def window_s() -> float:
+            if chip.driver == "ina238":
+                return INA238_WINDOW_S
+            return (self.kernel.get(f"{folder}/samples") or chip.samples) * chip.round_ms / 1000
 
         def milliamperes() -> int:
-            self.sleep(REGISTER_S)
+            self.clock.sleep(REGISTER_S)
             if not millivolts:
                 return 0
-            exact = self.rail_w(share, period_s, salt) * 1e6 / millivolts
+            exact = self.rail_w(share, window_s(), name) * 1e6 / millivolts
             return round(round(exact / step_ma) * step_ma)
 
         def volts() -> str:
-            self.sleep(REGISTER_S)
+            self.clock.sleep(REGISTER_S)
             return str(millivolts)
 
         if chip.driver == "ina3221x":
@@ -263,7 +212,7 @@ class World:
 
     def _load_now(self) -> Load:
         self.catch_up()
-        return self.timeline.load(self.now_ns())
+        return self.timeline.load(self.clock.now_ns())
 
     def _gpu_clock(self) -> str:
         busy = self._load_now().gpu_share > 0.05
@@ -276,7 +225,7 @@ class World:
     def show_cpu(self) -> None:
         """Bring /proc/stat and the cores' clocks up to date, for probes that read the files themselves."""
         self.catch_up()
-        now_ns = self.now_ns()
+        now_ns = self.clock.now_ns()
         busy = self.timeline.busy_until_s(now_ns)
         seconds = (now_ns - self._start_ns) / NS_PER_S
         mode = self.mode()
@@ -286,6 +235,6 @@ class World:
         loaded = self.timeline.load(now_ns).busy_cores > 0.3
         if loaded != self._shown_loaded:
             self._shown_loaded = loaded
-            for folder in self._folders:
+            for folder in self._running_policies():
                 khz = mode.cpu_hz // HZ_PER_KHZ if loaded else self.kernel.get(f"{folder}/scaling_min_freq")
                 self.kernel.put(f"{folder}/scaling_cur_freq", str(khz))
