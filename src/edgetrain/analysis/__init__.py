@@ -1,9 +1,154 @@
-"""Turns a record into what it means: steady state, where time and energy went, why the loop stood still, and doubts.
+"""Interprets a record: steady state, where time and energy went, why the loop waited, comparison, doubts.
 
-Pure: it reads a Run and returns a Digest; it never touches hardware. A Digest's `document()` is the JSON that `run`,
-`profile` and `show` all give.
+Pure: `summarize(run)` reads a Run and returns a Summary, which is also the JSON document of `run`, `profile` and
+`show`. It never touches hardware.
 """
 
-from edgetrain.analysis.digest import Digest, digest
+from edgetrain.analysis.bins import Bins, put_in_bins
+from edgetrain.analysis.breakdown import break_down
+from edgetrain.analysis.cache_curves import CacheCurve, cache_curve, lru_hit_share
+from edgetrain.analysis.campaign import CampaignResult, campaign_result
+from edgetrain.analysis.clocks import ClockUse, clock_use
+from edgetrain.analysis.compare import Comparison, Difference, compare
+from edgetrain.analysis.diagnosis import (
+    COMPUTE,
+    LAUNCH,
+    NOTHING_TO_GAIN,
+    DiagnosisFact,
+    LimitVerdict,
+    find_verdict,
+    verdict_sentence,
+)
+from edgetrain.analysis.energy import Energy, energy_between
+from edgetrain.analysis.factors import (
+    EpochTimes,
+    FactorRow,
+    conclusions,
+    label,
+    settings,
+    tabulate,
+)
+from edgetrain.analysis.findings import (
+    Bound,
+    Evidence,
+    FindingsReport,
+    SectionCost,
+    StudyFinding,
+    StudyReport,
+    StudySection,
+    Verdict,
+)
+from edgetrain.analysis.joined_rows import RecordedRows, recorded_rows
+from edgetrain.analysis.loop import TrainingLoop, find_loop, find_loops, slowest
+from edgetrain.analysis.parts import Parts
+from edgetrain.analysis.resampling import FEWEST_RUNS, LEVEL, RESAMPLES, expansion, resampled_means
+from edgetrain.analysis.sample_size import SampleSize
+from edgetrain.analysis.sensor_traces import Trace, TraceKind, dataset_disk, power_traces, rate, traces
+from edgetrain.analysis.software_effects import SoftwareDifference
+from edgetrain.analysis.spread import Spread, spreads
+from edgetrain.analysis.summarizing import summarize
+from edgetrain.analysis.summary import (
+    EnergyByCause,
+    EpochSummary,
+    EvaluationSummary,
+    MachineReadings,
+    MinibatchTimes,
+    OwnCost,
+    PowerSummary,
+    ProcessSpread,
+    ProcessSummary,
+    StallCauses,
+    Summary,
+)
+from edgetrain.analysis.unit_runs import UnitEpoch, UnitRun, software_of, unit_run
+from edgetrain.analysis.unit_table import read_unit_table
+from edgetrain.analysis.variability import variability
+from edgetrain.analysis.variability_types import (
+    MeasureVariability,
+    SettingVariability,
+    UnitVariation,
+    VariabilityReport,
+)
 
-__all__ = ["Digest", "digest"]
+__all__ = [
+    "COMPUTE",
+    "FEWEST_RUNS",
+    "LAUNCH",
+    "LEVEL",
+    "NOTHING_TO_GAIN",
+    "RESAMPLES",
+    "Bins",
+    "Bound",
+    "CacheCurve",
+    "CampaignResult",
+    "ClockUse",
+    "Comparison",
+    "DiagnosisFact",
+    "Difference",
+    "Energy",
+    "EnergyByCause",
+    "EpochSummary",
+    "EpochTimes",
+    "EvaluationSummary",
+    "Evidence",
+    "FactorRow",
+    "FindingsReport",
+    "LimitVerdict",
+    "MachineReadings",
+    "MeasureVariability",
+    "MinibatchTimes",
+    "OwnCost",
+    "Parts",
+    "PowerSummary",
+    "ProcessSpread",
+    "ProcessSummary",
+    "RecordedRows",
+    "SampleSize",
+    "SectionCost",
+    "SettingVariability",
+    "SoftwareDifference",
+    "Spread",
+    "StallCauses",
+    "StudyFinding",
+    "StudyReport",
+    "StudySection",
+    "Summary",
+    "Trace",
+    "TraceKind",
+    "TrainingLoop",
+    "UnitEpoch",
+    "UnitRun",
+    "UnitVariation",
+    "VariabilityReport",
+    "Verdict",
+    "break_down",
+    "cache_curve",
+    "campaign_result",
+    "clock_use",
+    "compare",
+    "conclusions",
+    "dataset_disk",
+    "energy_between",
+    "expansion",
+    "find_loop",
+    "find_loops",
+    "find_verdict",
+    "label",
+    "lru_hit_share",
+    "power_traces",
+    "put_in_bins",
+    "rate",
+    "read_unit_table",
+    "recorded_rows",
+    "resampled_means",
+    "settings",
+    "slowest",
+    "software_of",
+    "spreads",
+    "summarize",
+    "tabulate",
+    "traces",
+    "unit_run",
+    "variability",
+    "verdict_sentence",
+]

@@ -5,7 +5,7 @@
     contention    it, the sender or the loop was ready to run and had no core, or the core was stolen by another machine
     handover      pickling, sending, receiving, waking, and starting workers
 
-`digest` calls `attribute` with the record's columns, the rows that are training minibatches, and the stall of each;
+`summarize` calls `attribute` with the record's columns, the rows that are training minibatches, and the stall of each;
 the four parts of each minibatch sum to its stall. How the stall of a block is shared is `replay`; docs/attribution.md
 has the reasons and what it was tested against.
 """
@@ -19,19 +19,20 @@ from numpy.typing import NDArray
 
 from edgetrain.analysis.replay import CAUSES, stall_by_cause
 from edgetrain.analysis.services import join, services
-from edgetrain.schema import Columns
+from edgetrain.record import Table
+from edgetrain.schema import Doubt
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 BLOCK = 64  # minibatches that share one verdict: long against a pipeline's depth, short against a training
-MOST_BLOCKS = 2048  # more than this and blocks are picked evenly; the rest take the verdict of the nearest
+MAX_BLOCKS = 2048  # more than this and blocks are picked evenly; the rest take the verdict of the nearest
 LEAD = 32  # minibatches replayed before a block counts, so that it does not inherit the recorded backlog
-MOST_AHEAD = 1024  # minibatches looked at for a pipeline's first filling
-FEWEST_KNOWN = 0.8  # with fewer worker rows than this share of the minibatches there is no verdict
+MAX_AHEAD = 1024  # minibatches searched for a pipeline's first filling
+MIN_KNOWN = 0.8  # with fewer worker rows than this share of the minibatches there is no verdict
 # Under steal the kernel's account of a thread no longer adds up: in trials 45-48 % blocked read as 54-83 % with a
 # quarter of the CPU time stolen. Above this share of it there is no verdict.
-MOST_STEAL = 0.05
+MAX_STEAL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,11 @@ class Attribution:
     contention_s: Floats
     handover_s: Floats
     verdict: bool
-    doubts: tuple[dict[str, str], ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
 
 def attribute(
-    minibatches: Columns, workers: Columns, rows: Ints, stall_s: Floats, steal_share: float | None = None
+    minibatches: Table, workers: Table, rows: Ints, stall_s: Floats, steal_share: float | None = None
 ) -> Attribution:
     """Split each stall by cause; without worker columns, or under high steal, there is no verdict.
 
@@ -55,6 +56,9 @@ def attribute(
     """
     nothing = np.zeros(len(rows))
     if not workers or not len(rows) or not len(workers["batch"]):
+        return Attribution(nothing, nothing, nothing, nothing, verdict=False)
+    if not np.isin(np.unique(minibatches["loader"][rows]), np.unique(workers["loader"])).any():
+        # Not torch's loader: it was timed from the outside, and who made its batches is not known.
         return Attribution(nothing, nothing, nothing, nothing, verdict=False)
     order = _in_passes(minibatches, rows)
     first, counted, stop = _blocks(minibatches, rows[order])
@@ -81,7 +85,7 @@ def attribute(
     return Attribution(blocked, preprocess, contention, handover, verdict=not doubts, doubts=doubts)
 
 
-def _in_passes(minibatches: Columns, rows: Ints) -> Ints:
+def _in_passes(minibatches: Table, rows: Ints) -> Ints:
     """Return the order that puts each pass over a loader together, as the loop took its minibatches."""
     loader, generation = minibatches["loader"][rows], minibatches["generation"][rows]
     if len(rows) < 2 or not (np.any(loader[1:] != loader[:-1]) or np.any(generation[1:] != generation[:-1])):
@@ -90,26 +94,26 @@ def _in_passes(minibatches: Columns, rows: Ints) -> Ints:
     return order
 
 
-def _blocks(minibatches: Columns, rows: Ints) -> tuple[Ints, Ints, Ints]:
+def _blocks(minibatches: Table, rows: Ints) -> tuple[Ints, Ints, Ints]:
     """Cut passes into blocks: where the replay starts, where it starts to count, where it ends."""
     starts = np.flatnonzero(_begins_pass(minibatches, rows))
     pieces = []
     for start, stop in zip(starts.tolist(), np.append(starts[1:], len(rows)).tolist(), strict=True):
         begins = start + 1 if stop - start > 1 else start  # the first minibatch is the fill, split by itself
-        settled = begins + _sent_ahead(minibatches, rows[start : min(start + MOST_AHEAD, stop)])
+        settled = begins + _sent_ahead(minibatches, rows[start : min(start + MAX_AHEAD, stop)])
         count = max(1, (stop - settled) // BLOCK)
         cuts = np.linspace(settled, stop, count + 1).astype(np.int64)
         if begins < settled:
             cuts = np.concatenate([[begins], cuts])
         pieces.append(np.stack([np.maximum(cuts[:-1] - LEAD, start), cuts[:-1], cuts[1:]]))
     first, counted, stop_rows = np.concatenate(pieces, axis=1)
-    if len(first) > MOST_BLOCKS:
-        picked = np.linspace(0, len(first) - 1, MOST_BLOCKS).astype(np.int64)
+    if len(first) > MAX_BLOCKS:
+        picked = np.linspace(0, len(first) - 1, MAX_BLOCKS).astype(np.int64)
         first, counted, stop_rows = first[picked], counted[picked], stop_rows[picked]
     return first, counted, stop_rows
 
 
-def _sent_ahead(minibatches: Columns, rows: Ints) -> int:
+def _sent_ahead(minibatches: Table, rows: Ints) -> int:
     """Return how many minibatches after a pass's first were asked of the workers before that one was in hand.
 
     They carry the start of the workers, so they are a block of their own, if as many follow.
@@ -121,7 +125,7 @@ def _sent_ahead(minibatches: Columns, rows: Ints) -> int:
     return ahead if 2 * ahead < len(rows) - 1 else 0
 
 
-def _begins_pass(minibatches: Columns, rows: Ints) -> NDArray[np.bool_]:
+def _begins_pass(minibatches: Table, rows: Ints) -> NDArray[np.bool_]:
     loader, generation = minibatches["loader"][rows], minibatches["generation"][rows]
     begins = np.ones(len(rows), bool)
     begins[1:] = (loader[1:] != loader[:-1]) | (generation[1:] != generation[:-1])
@@ -141,26 +145,26 @@ def _normalised(parts: Floats) -> Floats:
     return shares
 
 
-def _doubts(workers: Columns, known: NDArray[np.bool_], steal_share: float | None) -> tuple[dict[str, str], ...]:
+def _doubts(workers: Table, known: NDArray[np.bool_], steal_share: float | None) -> tuple[Doubt, ...]:
     found = []
     wall = np.maximum(workers["fetched_us"] - workers["began_us"], 0).sum()
     stolen = np.maximum(workers["stolen_us"], 0).sum() / max(float(wall), 1.0)
     steal = max(stolen, steal_share or 0.0)
-    if steal > MOST_STEAL:
+    if steal > MAX_STEAL:
         found.append(
-            {
-                "kind": "steal",
-                "text": f"{steal:.0%} of the CPU time was stolen by this virtual machine's host: what made the loop "
-                "wait cannot be told; measure again when the host is quiet",
-            }
+            Doubt(
+                "steal",
+                f"{steal:.0%} of the CPU time was stolen by this virtual machine's host: what made the loop "
+                "wait is not known; measure again when the host is quiet",
+            )
         )
     share = float(known.mean())
-    if share < FEWEST_KNOWN:
+    if share < MIN_KNOWN:
         found.append(
-            {
-                "kind": "workers_unseen",
-                "text": f"only {share:.0%} of the minibatches have a record of the worker that made them: what made "
-                "the loop wait cannot be told; was a worker killed?",
-            }
+            Doubt(
+                "workers_unseen",
+                f"only {share:.0%} of the minibatches have a record of the worker that made them: what made "
+                "the loop wait is not known; check whether a worker was killed",
+            )
         )
     return tuple(found)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetrain.schema import Run
+from edgetrain.analysis.summary import EpochSummary
+from edgetrain.record import Run
 from edgetrain.units import S_PER_US
 
 Array = NDArray[np.float64]
@@ -28,15 +28,15 @@ class CacheCurve:
     read_bytes_per_s: Array
 
 
-def cache_curve(run: Run, epochs: Sequence[Mapping[str, Any]], bins: int = 120) -> CacheCurve | None:
+def cache_curve(run: Run, epochs: Sequence[EpochSummary], bins: int = 120) -> CacheCurve | None:
     """Return the curve of one run, from residency samples and the workers' own counts; None where neither is there."""
     if not epochs:
         return None
-    start_us = int(epochs[0]["begin_us"])
-    end_us = int(epochs[-1]["end_us"])
-    boundaries = [int(epoch["begin_us"]) for epoch in epochs] + [end_us]
-    residency = run.samples.get("residency")
-    if residency is not None and len(residency["at_us"]):
+    start_us = epochs[0].begin_us
+    end_us = epochs[-1].end_us
+    boundaries = [epoch.begin_us for epoch in epochs] + [end_us]
+    residency = run.samples("residency")
+    if len(residency):
         inside = (residency["at_us"] >= start_us) & (residency["at_us"] <= end_us)
         share_at = (residency["at_us"][inside] - start_us) * S_PER_US
         share = np.asarray(residency["cached_share"][inside], float)
@@ -45,14 +45,12 @@ def cache_curve(run: Run, epochs: Sequence[Mapping[str, Any]], bins: int = 120) 
     reads_at, rate = _reads(run, start_us, end_us, bins)
     if not len(share) and not len(rate):
         return None
-    return CacheCurve(
-        run.run, tuple((one - start_us) * S_PER_US for one in boundaries), share_at, share, reads_at, rate
-    )
+    return CacheCurve(run.id, tuple((one - start_us) * S_PER_US for one in boundaries), share_at, share, reads_at, rate)
 
 
 def _reads(run: Run, start_us: int, end_us: int, bins: int) -> tuple[Array, Array]:
     """Spread each batch's bytes over the time its fetch took."""
-    workers = run.workers
+    workers = run.workers()
     if not workers or not np.any(workers["read_bytes"] >= 0) or end_us <= start_us:
         return np.zeros(0), np.zeros(0)
     edges = np.linspace(start_us, end_us, bins + 1)

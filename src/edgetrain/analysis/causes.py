@@ -1,19 +1,20 @@
-"""Why the loop stood still, epoch by epoch; for very long runs from blocks of minibatches spread over the run."""
+"""Why the loop waited, epoch by epoch; for very long runs from blocks of minibatches spread over the run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgetrain.analysis.attribution import attribute
-from edgetrain.analysis.breakdown import Parts, break_down
-from edgetrain.analysis.samples import mean_of
-from edgetrain.schema import Run
+from edgetrain.analysis.parts import Parts
+from edgetrain.analysis.summary import StallCauses
+from edgetrain.record import Table, Windows
+from edgetrain.schema import Doubt
 from edgetrain.units import spell
 
-MOST_ATTRIBUTED = 150_000  # minibatches attributed one by one; above, blocks of the run stand for it
+MAX_ATTRIBUTED = 150_000  # minibatches attributed one by one; above, blocks of the run represent it
 BLOCKS = 25  # of the long run, evenly spread
 BLOCK = 1_000  # minibatches in each
 CAUSES = ("blocked_s", "preprocess_s", "contention_s", "handover_s")
@@ -21,14 +22,14 @@ CAUSES = ("blocked_s", "preprocess_s", "contention_s", "handover_s")
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    """Seconds of stall by cause for each epoch seen, what was looked at, and doubts."""
+    """Seconds of stall by cause for each epoch seen, how many minibatches were attributed, and doubts."""
 
     by_epoch: dict[int, dict[str, float]]
     verdict: bool
-    doubts: tuple[dict[str, str], ...]
-    attributed: int  # minibatches looked at
+    doubts: tuple[Doubt, ...]
+    attributed: int
 
-    def of(self, epoch: int, stall_s: float) -> dict[str, float] | None:
+    def of(self, epoch: int, stall_s: float) -> StallCauses | None:
         """Return one epoch's stall by cause, summing to the stall; None where no verdict can be given."""
         if not self.verdict:
             return None
@@ -37,49 +38,44 @@ class Causes:
             sums = {name: sum(found[name] for found in self.by_epoch.values()) for name in CAUSES}
         total = sum(sums.values())
         if total <= 0:
-            return dict.fromkeys(CAUSES, 0.0) if stall_s <= 0 else None
+            return StallCauses(0.0, 0.0, 0.0, 0.0) if stall_s <= 0 else None
         scaled = {name: stall_s * seconds / total for name, seconds in sums.items()}
         largest = max(scaled, key=lambda name: scaled[name])
         scaled[largest] += stall_s - sum(scaled.values())
-        return scaled
+        return StallCauses(**scaled)
 
 
-def find_causes(run: Run, parts: Parts) -> Causes:
-    """Attribute the stalls of a run."""
-    looked_at, run = (parts, run) if len(parts) <= MOST_ATTRIBUTED else _blocks(run, parts)
-    steal = mean_of(run, "cpu", "steal_share")
-    found = attribute(run.minibatches, run.workers, looked_at.rows, looked_at.stall_s, steal)
+def find_causes(minibatches: Table, workers: Table, parts: Parts, steal_share: float | None) -> Causes:
+    """Attribute the stalls of one training process, wait by wait."""
+    rows, stall_s, epoch = parts.wait_rows, parts.wait_stall_s, parts.wait_epoch
+    attributed = len(parts)
+    if len(rows) > MAX_ATTRIBUTED:
+        chosen, minibatches, workers = _blocks(minibatches, workers, parts)
+        rows, stall_s, epoch = np.arange(len(chosen)), stall_s[chosen], epoch[chosen]
+        attributed = min(len(chosen), attributed)
+    batches = minibatches.get("batch")
+    delivered = np.ones(len(rows), bool) if batches is None else batches[rows] >= 0
+    found = attribute(minibatches, workers, rows[delivered], stall_s[delivered], steal_share)
     by_epoch = {}
-    for epoch in np.unique(looked_at.epoch).tolist():
-        rows = looked_at.epoch == epoch
-        by_epoch[int(epoch)] = {name: float(getattr(found, name)[rows].sum()) for name in CAUSES}
+    for number in np.unique(epoch).tolist():
+        of_epoch = epoch[delivered] == number
+        sums = {name: float(getattr(found, name)[of_epoch].sum()) for name in CAUSES}
+        # Starting and stopping workers: no batch was made meanwhile.
+        sums["handover_s"] += float(stall_s[~delivered & (epoch == number)].sum())
+        by_epoch[int(number)] = sums
     doubts = found.doubts
-    if len(looked_at) < len(parts):
-        text = f"causes come from {spell(len(looked_at), '', 6)} of {spell(len(parts), '', 8)} minibatches, in blocks"
-        doubts = (*doubts, {"kind": "causes_sampled", "text": text})
-    return Causes(by_epoch, found.verdict, doubts, len(looked_at))
+    if attributed < len(parts):
+        text = f"causes come from {spell(attributed, '', 6)} of {spell(len(parts), '', 8)} minibatches, in blocks"
+        doubts = (*doubts, Doubt("causes_sampled", text))
+    return Causes(by_epoch, found.verdict, doubts, attributed)
 
 
-def _blocks(run: Run, parts: Parts) -> tuple[Parts, Run]:
-    """Return blocks of a long run, each with the worker rows around it."""
-    starts = np.linspace(0, len(parts) - BLOCK, BLOCKS).astype(int)
-    windows = [(int(parts.begin_us[start]), int(parts.done_us[start + BLOCK - 1])) for start in starts]
-    some = replace(
-        run,
-        minibatches=_inside(_frames(run.minibatches, "asked_us", windows), "asked_us", windows),
-        workers=_frames(run.workers, "began_us", windows),
-    )
-    return break_down(some.minibatches), some
-
-
-def _frames(columns: Any, instant: str, windows: list[tuple[int, int]]) -> Any:
-    """Return the rows of some windows, and such as lie in the same frames where the store offers it."""
-    return columns.during(instant, windows) if hasattr(columns, "during") else columns
-
-
-def _inside(columns: Any, instant: str, windows: list[tuple[int, int]]) -> Any:
-    at = columns[instant]
-    keep = np.zeros(len(at), bool)
-    for start, stop in windows:
-        keep |= (at >= start) & (at <= stop)
-    return {name: column[keep] for name, column in columns.items()}
+def _blocks(minibatches: Table, workers: Table, parts: Parts) -> tuple[NDArray[np.int64], Table, Table]:
+    """Return blocks of waits of a long run: which they are, their rows, and the worker rows around them."""
+    starts = np.linspace(0, len(parts.asked_us) - BLOCK, BLOCKS).astype(int)
+    windows: Windows = [(int(parts.asked_us[at]), int(parts.asked_us[at + BLOCK - 1])) for at in starts]
+    some = minibatches.during("asked_us", windows)
+    # Rows that are waits of minibatches: those of evaluation, and ends of passes, are left out.
+    place = np.searchsorted(parts.asked_us, some["asked_us"])
+    same = parts.asked_us[np.minimum(place, len(parts.asked_us) - 1)] == some["asked_us"]
+    return place[same], some.take(np.flatnonzero(same)), workers.near("began_us", windows)

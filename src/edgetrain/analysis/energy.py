@@ -3,23 +3,20 @@
 The ± has four sources, taken as independent and stated at about 95 %: the sensor's quantum, its refresh period at both
 edges of the window (power may have changed up to one refresh before we saw it), the trapezoids themselves (against the
 same integral from every other refresh), and gaps where readings are missing. A sensor's calibration is not in it: no
-sensor tells its own.
+sensor reports its own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetrain.schema import Run
+from edgetrain.record import Run
 from edgetrain.units import S_PER_US, US_PER_S
 
-FEWEST_REFRESHES = 5  # in a window before its energy can be told from its neighbour's
 LONG_GAP = 5.0  # refresh periods without a reading are a gap
 TWO_SIGMA = 2.0
 Floats = NDArray[np.float64]
@@ -54,13 +51,12 @@ class Energy:
 
 def find_power(run: Run) -> tuple[Power | None, str]:
     """Return the run's total power, or None and the reason."""
-    source: Mapping[str, Any] | None = run.manifest.get("power")
-    if not source:
-        return None, str(run.manifest.get("power_reason") or "this device has no power sensor that we can read")
-    samples = run.samples.get(str(source.get("stream")))
-    names: Sequence[str] = source.get("columns") or ()
-    if samples is None or not any(name in samples for name in names):
-        return None, f"the power stream {source.get('stream')!r} recorded nothing"
+    source = run.manifest.power
+    if source is None:
+        return None, run.manifest.power_reason or "this device has no power sensor that we can read"
+    samples, names = run.samples(source.stream), source.columns
+    if not any(name in samples for name in names):
+        return None, f"the power stream {source.stream!r} recorded nothing"
     at_s = samples["at_us"] * S_PER_US
     total = np.sum([np.asarray(samples[name], float) for name in names if name in samples], axis=0)
     sound = np.isfinite(total)
@@ -70,10 +66,10 @@ def find_power(run: Run) -> tuple[Power | None, str]:
     distinct = np.ones(len(total), bool)
     distinct[1:] = total[1:] != total[:-1]
     distinct[-1] = True  # the last reading says how long the last value held
-    refresh = source.get("refresh_s") or _refresh_s(at_s[distinct])
+    refresh = source.refresh_s or _refresh_s(at_s[distinct])
     # A value that truly stays the same is read again once per refresh, so that a flat line keeps its points.
     distinct |= _one_per(at_s, distinct, 2 * refresh)
-    counter = source.get("counter_column")
+    counter = source.counter_column
     counter_at = counter_j = np.zeros(0)
     if counter and counter in samples:
         values = np.asarray(samples[counter], float)
@@ -88,8 +84,8 @@ def find_power(run: Run) -> tuple[Power | None, str]:
             counter_at,
             counter_j,
             float(refresh),
-            float(source.get("quantum_w") or 0.0),
-            str(source.get("scope") or "device"),
+            source.quantum_w or 0.0,
+            source.scope,
         ),
         "",
     )
@@ -143,25 +139,13 @@ def energy(power: Power, start_us: float, stop_us: float) -> Energy | None:
     return Energy(joules, pm, refreshes, "trapezoids")
 
 
-def split_windows(power: Power, windows_us: Sequence[tuple[int, int]]) -> float:
-    """Return the energy inside many windows, in joules, from the cumulative integral."""
-    at, watts = power.at_s, power.power_w
-    if power.counted:
-        at, cumulative = power.counter_at_s, power.counter_j - power.counter_j[0]
-    else:
-        cumulative = np.concatenate([[0.0], np.cumsum((watts[1:] + watts[:-1]) / 2 * np.diff(at))])
-    edges = np.asarray(windows_us, float) / US_PER_S
-    inside = np.interp(edges, at, cumulative) if len(edges) else np.zeros((0, 2))
-    return float(np.sum(inside[:, 1] - inside[:, 0])) if len(edges) else 0.0
-
-
-def told_apart(power: Power, windows_us: Sequence[tuple[int, int]]) -> bool:
-    """Return whether most of the time in these windows lies in ones of at least five refreshes."""
-    lengths = np.asarray([stop - start for start, stop in windows_us], float) / US_PER_S
-    if not len(lengths):
-        return False
-    long = lengths >= FEWEST_REFRESHES * power.refresh_s
-    return bool(lengths[long].sum() >= 0.5 * lengths.sum())
+def energy_between(run: Run, start_us: float, stop_us: float) -> tuple[Energy | None, str]:
+    """Return the energy of a run between two instants of its clock; None and the reason where it is not known."""
+    power, reason = find_power(run)
+    if power is None:
+        return None, reason
+    found = energy(power, start_us, stop_us)
+    return found, "" if found else "the power readings do not cover the training"
 
 
 def mean_power_w(power: Power, start_us: float, stop_us: float) -> tuple[float | None, float | None]:
@@ -172,3 +156,15 @@ def mean_power_w(power: Power, start_us: float, stop_us: float) -> tuple[float |
     whole = energy(power, start_us, stop_us)
     mean = whole.joules / ((stop_us - start_us) * S_PER_US) if whole else float(np.mean(power.power_w[inside]))
     return float(np.median(power.power_w[inside])), mean
+
+
+def peak_1s_w(power: Power, start_us: float, stop_us: float) -> float | None:
+    """Return the largest mean power over one second between two instants; None where the window is shorter."""
+    inside = (power.at_s >= start_us / US_PER_S) & (power.at_s <= stop_us / US_PER_S)
+    at, watts = power.at_s[inside], power.power_w[inside]
+    if len(at) < 2 or at[-1] - at[0] < 1.0:
+        return None
+    joules = np.concatenate([[0.0], np.cumsum((watts[1:] + watts[:-1]) / 2 * np.diff(at))])
+    begin = at[at <= at[-1] - 1.0]
+    means = np.interp(begin + 1.0, at, joules) - np.interp(begin, at, joules)
+    return float(means.max())

@@ -6,7 +6,7 @@ is sent, when a worker is free, when the loop asks again all follow), and along 
 how much it would come later if all costs grew a little, and which cause's cost that is. Where two things must both
 have happened, the later one decides, and its rate is taken. The rate of the stall is thus read off the critical path.
 
-One replay tells what the last microsecond of stall is made of, not the first: a cause may be hidden until another has
+One replay shows what the last microsecond of stall is made of, not the first: a cause may be hidden until another has
 grown. So all costs grow together from nothing to what they were, and the rates are averaged on the way (the cost
 sharing of Aumann and Shapley): causes that add up behind one another share in proportion to their time, a cost that
 the pipeline hides at every size gets nothing.

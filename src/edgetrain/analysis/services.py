@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgetrain.analysis.replay import CAUSES, Pipeline
-from edgetrain.schema import Columns
+from edgetrain.record import Table
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,7 +36,7 @@ class Services:
     direct_us: Floats  # [row, cause]: dispatch, fetch, shipping and receiving of this minibatch
 
 
-def join(minibatches: Columns, workers: Columns, rows: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+def join(minibatches: Table, workers: Table, rows: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     """Return for each minibatch the row of the worker that made it, and whether there is one."""
     made, wanted = keys(workers, slice(None)), keys(minibatches, rows)
     order = np.argsort(made, kind="stable")
@@ -44,14 +44,14 @@ def join(minibatches: Columns, workers: Columns, rows: Ints) -> tuple[Ints, NDAr
     return place, made[place] == wanted
 
 
-def keys(columns: Columns, rows: Ints | slice) -> Ints:
+def keys(columns: Table, rows: Ints | slice) -> Ints:
     """Return (loader, generation, batch) of each row as one number: 19, 16 and 28 bits."""
     joined = (columns["loader"][rows] << 44) + (columns["generation"][rows] << 28) + columns["batch"][rows]
     return np.asarray(joined, np.int64)
 
 
 def services(
-    minibatches: Columns, workers: Columns, rows: Ints, place: Ints, known: NDArray[np.bool_], block: Ints
+    minibatches: Table, workers: Table, rows: Ints, place: Ints, known: NDArray[np.bool_], block: Ints
 ) -> Services:
     """Return the pipeline of these minibatches, given block by block, each in the order the loop took them."""
 
@@ -122,7 +122,7 @@ def _seen(values: NDArray[np.int64]) -> Floats:
 
 
 def _filled(values: Floats) -> Floats:
-    """Give what was not looked at the mean of what was; zeros where nothing was."""
+    """Give what was not read the mean of what was; zeros where nothing was."""
     seen = ~np.isnan(values)
     return np.where(seen, values, values[seen].mean() if seen.any() else 0.0)
 
@@ -132,8 +132,8 @@ def _fetch(made: Callable[[str], Floats], wall: Floats) -> Floats:
     split = np.zeros((len(wall), CAUSES))
     wall = np.maximum(np.nan_to_num(wall), 0.0)
     timed = ~np.isnan(made("cpu_us"))
-    looked_at = timed & ~np.isnan(made("helpers_us"))
-    looked_at = looked_at if looked_at.any() else timed
+    were_read = timed & ~np.isnan(made("helpers_us"))
+    were_read = were_read if were_read.any() else timed
     cpu = np.minimum(np.nan_to_num(made("cpu_us")), wall)
     queued = np.minimum(np.nan_to_num(made("queued_us")), wall - cpu)
     stolen = np.minimum(np.nan_to_num(made("stolen_us")), wall - cpu - queued)
@@ -151,10 +151,10 @@ def _fetch(made: Callable[[str], Floats], wall: Floats) -> Floats:
     split[:, BLOCKED] = rest - helped - helpers_waited + kernel
     split[:, PREPROCESS] = cpu - kernel + helped
     split[:, CONTENTION] = queued + stolen + helpers_waited
-    if looked_at.any() and not looked_at.all():
-        # While a worker reads from the medium every fetch is looked at, so the others are like the warm ones.
-        warm = looked_at & (cold == 0.0)
-        _fill(split, wall, cpu, timed, looked_at, warm if warm.any() else looked_at)
+    if were_read.any() and not were_read.all():
+        # While a worker reads from the medium, all counters are read: the other fetches are like the warm ones.
+        warm = were_read & (cold == 0.0)
+        _fill(split, wall, cpu, timed, were_read, warm if warm.any() else were_read)
     return split
 
 
@@ -163,10 +163,10 @@ def _fill(
     wall: Floats,
     cpu: Floats,
     timed: NDArray[np.bool_],
-    looked_at: NDArray[np.bool_],
+    were_read: NDArray[np.bool_],
     models: NDArray[np.bool_],
 ) -> None:
-    """Split the fetches between the looks, in place: they are made of the same as their models, on average.
+    """Split the fetches whose counters were not read, in place: they are like their models, on average.
 
     Of those whose CPU time is known only the rest is open; in one much longer than the models it is blocking.
     """
@@ -175,7 +175,7 @@ def _fill(
         alike = models & (wall <= wall[unseen].max())
         seen = split[alike if alike.any() else models].sum(axis=0)
         split[unseen] = wall[unseen, None] * seen / max(seen.sum(), 1e-9)
-    partly = timed & ~looked_at & (wall <= 2 * np.median(wall[models]))
+    partly = timed & ~were_read & (wall <= 2 * np.median(wall[models]))
     rest = split[models].sum(axis=0)
     rest[PREPROCESS] = max(rest[PREPROCESS] - cpu[models].sum(), 0.0)
     if partly.any() and rest.sum() > 0:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from edgetrain.analysis.breakdown import Parts
+from edgetrain.analysis.parts import Parts
+from edgetrain.record import SteadyWindow
 
 BLOCK = 5  # minibatches whose median is compared at a time
 WITHIN = 0.10  # a block is steady when its median compute is this close to the reference
-FEWEST = 4  # minibatches below which nothing can be called warm-up
+MIN_MINIBATCHES = 4  # minibatches below which nothing can be called warm-up
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,7 @@ class Steady:
     rule: str
 
 
-def find_steady(parts: Parts, override: Mapping[str, Any] | None = None) -> Steady:
+def find_steady(parts: Parts, override: SteadyWindow | None = None) -> Steady:
     """Return the steady minibatches.
 
     Warm-up shows in compute (libraries being loaded, clocks rising, kernels being chosen), so compute is what is
@@ -33,12 +32,10 @@ def find_steady(parts: Parts, override: Mapping[str, Any] | None = None) -> Stea
     """
     count = len(parts)
     if override:
-        first = int(override.get("first") or 0)
-        last = override.get("last")
-        last = count - 1 if last is None else min(int(last), count - 1)
-        return Steady(min(first, max(count - 1, 0)), last, str(override.get("rule", "given")))
-    if count < FEWEST:
-        return Steady(0, count - 1, f"all: fewer than {FEWEST} minibatches")
+        last = count - 1 if override.last is None else min(override.last, count - 1)
+        return Steady(min(override.first, max(count - 1, 0)), last, override.rule)
+    if count < MIN_MINIBATCHES:
+        return Steady(0, count - 1, f"all: fewer than {MIN_MINIBATCHES} minibatches")
     compute = parts.busy_s
     if not np.any(compute > 0):
         compute = parts.e2e_s

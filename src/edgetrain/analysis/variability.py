@@ -1,76 +1,250 @@
-"""How much epochs of one setting differ: within a unit over time, and between units."""
+"""How much runs of one setting differ: within a unit over time, between units, between software versions.
+
+Only like is compared with like: runs are grouped by board and by everything that was chosen for them. Values are per
+minibatch of the later epochs; see `variance` for the intervals.
+"""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgetrain.analysis.drift import LEAST_SPAN_H, Slope, TimedRun, common_slope, on_one_axis, span_h, unit_slope
+from edgetrain.analysis.outliers import FEWEST_UNITS_FOR_OUTLIERS, outliers
+from edgetrain.analysis.sample_size import sample_size
+from edgetrain.analysis.software_effects import Array, SoftwareEffects, cell_mean, software_effects
+from edgetrain.analysis.unit_runs import UnitRun
+from edgetrain.analysis.variability_types import (
+    MeasureVariability,
+    SettingVariability,
+    UnitVariation,
+    VariabilityReport,
+)
+from edgetrain.analysis.variance import (
+    LEVEL,
+    Component,
+    MeanSquare,
+    coefficient_of_variation,
+    epoch_component,
+    nested_squares,
+    run_component,
+    time_component,
+    unit_component,
+)
+from edgetrain.schema import Doubt, Estimate, Origin
+from edgetrain.student import quantile
+
+FEWEST_EPOCHS = 3  # of a single run, from which its spread over time says something
+UNKNOWN = "unknown"
+MEASURES = (("time", "s per minibatch"), ("energy", "J per minibatch"))
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Coefficients of variation, as shares. None where there are too few to say."""
-
-    setting: Mapping[str, Any]
-    measure: str
-    units: int
-    runs: int
-    epochs: int
-    mean: float
-    within: float | None  # over the epochs of one unit, mean over units
-    between: float | None  # of the units' medians
-    spread: float | None  # (largest - smallest) / smallest of the units' medians, as the papers give it
-
-
-def coefficient(values: Sequence[float]) -> float | None:
-    """Return standard deviation over mean; None for fewer than two values or a mean of 0."""
-    if len(values) < 2:
-        return None
-    mean = statistics.fmean(values)
-    return statistics.stdev(values) / mean if mean else None
-
-
-def unit_of(document: Mapping[str, Any]) -> str:
-    """Return which unit a run was made on: its serial, else its device's name."""
-    device = document.get("device") or {}
-    return str(device.get("serial") or device.get("name") or "unknown")
-
-
-def variability(
-    documents: Iterable[Mapping[str, Any]], measure: str = "e2e_s", skip_first: bool = True
-) -> list[Spread]:
-    """Return the spread of one number per epoch, setting by setting; the first (cold) epoch is left out."""
-    settings: dict[str, list[Mapping[str, Any]]] = {}
-    for document in documents:
-        network = (document.get("workload") or {}).get("network")
-        key = str([network, sorted((document.get("factors") or {}).items())])
-        settings.setdefault(key, []).append(document)
-    found = []
-    for group in settings.values():
-        by_unit: dict[str, list[float]] = {}
-        for document in group:
-            epochs = list(document.get("epochs") or ())
-            epochs = epochs[1:] if skip_first and len(epochs) > 1 else epochs
-            values = [float(epoch[measure]) for epoch in epochs if epoch.get(measure) is not None]
-            by_unit.setdefault(unit_of(document), []).extend(values)
-        by_unit = {unit: values for unit, values in by_unit.items() if values}
-        if not by_unit:
+def variability(runs: Sequence[UnitRun], source: str = "runs", difference: float = 0.01) -> VariabilityReport:
+    """Return how much runs of equal settings differ; `difference` is the share that sample sizes are given for."""
+    groups: dict[tuple[str, Origin, str], list[UnitRun]] = {}
+    left_out = []
+    for run in runs:
+        if not run.epochs:
+            left_out.append(f"{run.run}: holds no epoch")
             continue
-        medians = [statistics.median(values) for values in by_unit.values()]
-        inner = [one for one in map(coefficient, by_unit.values()) if one is not None]
-        everything = [value for values in by_unit.values() for value in values]
-        found.append(
-            Spread(
-                dict(group[0].get("factors") or {}),
-                measure,
-                len(by_unit),
-                len(group),
-                len(everything),
-                statistics.fmean(everything),
-                statistics.fmean(inner) if inner else None,
-                coefficient(medians),
-                (max(medians) - min(medians)) / min(medians) if len(medians) > 1 and min(medians) > 0 else None,
-            )
+        key = (run.board, run.origin, str(sorted(run.setting.items(), key=str)))
+        groups.setdefault(key, []).append(run)
+    found = []
+    for group in groups.values():
+        known, doubts = _with_units(group, left_out)
+        if len(known) == 1 and len(known[0].epochs) < FEWEST_EPOCHS:
+            left_out.append(f"{known[0].run}: the only run of its setting, with {len(known[0].epochs)} later epochs")
+            continue
+        found.append(_setting(known, doubts, difference))
+    return VariabilityReport(source, LEVEL, tuple(found), tuple(left_out))
+
+
+def _with_units(group: Sequence[UnitRun], left_out: list[str]) -> tuple[list[UnitRun], list[Doubt]]:
+    """Return the runs whose unit is known; all of them as one unit where it is known of none."""
+    known = [run for run in group if run.unit is not None]
+    doubts = []
+    if not known:
+        text = (
+            "no run records a serial number, a host name or a factor `unit`: all are taken to be of one unit; record "
+            "them on their boards, or name the unit in the plan's factors"
         )
+        doubts.append(Doubt("unit_unknown", text))
+        known = list(group)
+    else:
+        left_out += [f"{run.run}: its unit is not recorded" for run in group if run.unit is None]
+    first_only = [run.run for run in known if run.first_only]
+    if first_only:
+        text = f"{len(first_only)} of {len(known)} runs have one epoch, which contains the warm-up; record two or more"
+        doubts.append(Doubt("first_epochs", text))
+    return known, doubts
+
+
+def _setting(runs: Sequence[UnitRun], doubts: Sequence[Doubt], difference: float) -> SettingVariability:
+    noted = list(doubts)
+    measures = []
+    for measure, per in MEASURES:
+        values = [(run, *_values(run, measure)) for run in runs]
+        kept = [(run, after_s, logs) for run, after_s, logs in values if len(logs)]
+        without = sorted({_unit(run) for run, _, logs in values if not len(logs)})
+        if without:
+            noted.append(_no_energy(runs, without, len({_unit(run) for run, _, _ in kept})))
+        if kept:
+            measures.append(_measure(kept, measure, per, difference, runs[0].origin))
+    first = runs[0]
+    names = tuple(run.run for run in runs)
+    return SettingVariability(first.board, dict(first.setting), first.origin, names, tuple(measures), tuple(noted))
+
+
+def _unit(run: UnitRun) -> str:
+    return run.unit or UNKNOWN
+
+
+def _values(run: UnitRun, measure: str) -> tuple[Array, Array]:
+    """Return seconds after the run's start and logarithms, of the epochs that have the measure."""
+    pairs = [(epoch.after_s, epoch.time_s if measure == "time" else epoch.energy_j) for epoch in run.epochs]
+    known = [(after_s, math.log(value)) for after_s, value in pairs if value is not None]
+    return np.asarray([after for after, _ in known]), np.asarray([log for _, log in known])
+
+
+def _no_energy(runs: Sequence[UnitRun], without: Sequence[str], others: int) -> Doubt:
+    reason = next((run.energy_reason for run in runs if _unit(run) in without and run.energy_reason), "not recorded")
+    if not others:
+        return Doubt("no_energy", f"energy was not measured: {reason}")
+    return Doubt("no_energy", f"some runs of {', '.join(without)} have no energy ({reason}) and are missing there")
+
+
+def _measure(
+    kept: Sequence[tuple[UnitRun, Array, Array]], measure: str, per: str, difference: float, origin: Origin
+) -> MeasureVariability:
+    cells: dict[tuple[str, str], list[Array]] = {}
+    by_unit: dict[str, list[tuple[UnitRun, Array, Array]]] = {}
+    for run, after_s, logs in kept:
+        cells.setdefault((_unit(run), run.software or UNKNOWN), []).append(logs)
+        by_unit.setdefault(_unit(run), []).append((run, after_s, logs))
+    effects = software_effects(cells, nested_squares(list(cells.values())).runs)
+    means = np.asarray([_unit_mean(cells, effects, unit) for unit in by_unit])
+    squares = nested_squares(list(cells.values()), means, effects.lost)
+    apart = outliers(means)
+    usual = np.delete(means, apart)
+    within_cells = [runs for (unit, _), runs in cells.items() if unit not in {list(by_unit)[row] for row in apart}]
+    timed = {unit: on_one_axis(_adjusted(runs, effects)) for unit, runs in by_unit.items()}
+    slopes = {unit: unit_slope(runs) for unit, runs in timed.items()}
+    units = tuple(
+        _unit_variation(unit, timed[unit], means, row, squares.runs, slopes[unit], row in apart, origin)
+        for row, unit in enumerate(by_unit)
+    )
+    clean = unit_component(nested_squares(within_cells, usual, effects.lost)) if apart else None
+    version = effects.coefficient
+    return MeasureVariability(
+        measure=measure,
+        per=per,
+        mean=math.exp(float(means.mean())),
+        units=len(by_unit),
+        runs=len(kept),
+        epochs=sum(len(logs) for _, _, logs in kept),
+        between_epochs=_share(epoch_component(squares), origin),
+        between_runs=_share(run_component(squares), origin),
+        within_unit=_share(time_component(squares), origin),
+        between_units=_share(unit_component(squares), origin),
+        between_units_without_outliers=_share(clean, origin),
+        range_of_units=math.expm1(float(means.max() - means.min())) if len(means) > 1 else None,
+        between_software=_share(None if version is None else Component(*version), origin),
+        drift_per_h=_drift(common_slope([slope for slope in slopes.values() if slope is not None]), origin),
+        outliers=tuple(units[row].unit for row in apart),
+        software=effects.differences,
+        sample_size=sample_size(difference, squares.runs, squares.units, squares.runs_per_unit),
+        by_unit=units,
+        doubts=tuple(_doubts(cells, units, effects, squares.runs)),
+    )
+
+
+def _unit_mean(cells: dict[tuple[str, str], list[Array]], effects: SoftwareEffects, unit: str) -> float:
+    own = [cell_mean(runs) - effects.offsets[software] for (name, software), runs in cells.items() if name == unit]
+    return float(np.mean(own))
+
+
+def _adjusted(
+    runs: Sequence[tuple[UnitRun, Array, Array]], effects: SoftwareEffects
+) -> list[tuple[UnitRun, Array, Array]]:
+    return [(run, after_s, logs - effects.offsets[run.software or UNKNOWN]) for run, after_s, logs in runs]
+
+
+def _unit_variation(
+    unit: str,
+    runs: Sequence[TimedRun],
+    means: Array,
+    row: int,
+    within: MeanSquare | None,
+    slope: Slope | None,
+    outlier: bool,
+    origin: Origin,
+) -> UnitVariation:
+    off = float(means[row] - means.mean())
+    reach = None
+    if within is not None:
+        # The mean of all units is as uncertain as its parts; this unit is one of them.
+        deviation = math.sqrt(within.value / len(runs) * (1 - 1 / len(means)))
+        reach = quantile(0.5 + LEVEL / 2, within.freedom) * deviation
+    logs = np.concatenate([run.logs for run in runs])
+    return UnitVariation(
+        unit,
+        len(runs),
+        len(logs),
+        math.exp(float(means[row])),
+        math.expm1(off),
+        None if reach is None else math.expm1(off - reach),
+        None if reach is None else math.expm1(off + reach),
+        coefficient_of_variation(float(logs.std(ddof=1))) if len(logs) > 1 else None,
+        span_h(runs),
+        _drift(slope, origin),
+        outlier,
+    )
+
+
+def _share(component: Component | None, origin: Origin) -> Estimate | None:
+    if component is None:
+        return None
+    value, lo, hi = (coefficient_of_variation(min(one, 5.0)) for one in (component.value, component.lo, component.hi))
+    return Estimate(value, lo, hi, "1", origin, LEVEL)
+
+
+def _drift(slope: Slope | None, origin: Origin) -> Estimate | None:
+    if slope is None:
+        return None
+    lo, hi = (math.expm1(min(5.0, max(-5.0, end))) for end in slope.bounds(LEVEL))
+    return Estimate(math.expm1(slope.value), lo, hi, "1/h", origin, LEVEL)
+
+
+def _doubts(
+    cells: dict[tuple[str, str], list[Array]],
+    units: Sequence[UnitVariation],
+    effects: SoftwareEffects,
+    within: MeanSquare | None,
+) -> list[Doubt]:
+    found = []
+    if len(units) == 1:
+        text = f"all runs are of one unit, {units[0].unit}: how much units differ cannot be said"
+        found.append(Doubt("one_unit", text))
+    elif len(units) < FEWEST_UNITS_FOR_OUTLIERS:
+        text = f"{len(units)} units: intervals are wide, and no unit can be called an outlier with fewer than 5"
+        found.append(Doubt("few_units", text))
+    if within is None:
+        text = (
+            "no run was repeated on its unit: differences between runs count as differences between units; repeat each "
+            "run at least twice"
+        )
+        found.append(Doubt("one_run_per_unit", text))
+    confounded = [one.software for one in effects.differences if one.lo is None]
+    if confounded:
+        text = (
+            f"{' and '.join(confounded)} ran on one unit that ran nothing else, or once: its effect and the unit's "
+            "cannot be separated; run both versions on the same units"
+        )
+        found.append(Doubt("software_and_unit", text))
+    if units and max(one.span_h for one in units) < LEAST_SPAN_H:
+        minutes = 60 * max(one.span_h for one in units)
+        text = f"no unit was observed for longer than {minutes:.1f} minutes: drift over hours cannot be said"
+        found.append(Doubt("short_span", text))
     return found

@@ -1,0 +1,250 @@
+"""What limits a training, from its own record: the share of its time by cause, the verdict, and the evidence.
+
+    storage cold        the loader waits for the medium in the first epoch; later ones are served from the page cache
+    storage always      it waits for the medium in every epoch: the page cache does not hold the dataset
+    waiting elsewhere   it waits, and reads nothing meanwhile: a network, a lock, a server
+    pre-processing      it computes
+    CPU contention      it is ready to run and has no core
+    hand-over           minibatches are made, but not yet in the loop's hands
+    copy                minibatches travel to the accelerator
+    launch              the host issues kernels more slowly than the accelerator runs them
+    loop                the loop itself does other work between minibatches
+    compute             the step
+
+`nothing to gain` is a verdict on compute when no known remedy helps; that needs a model (see `recommendation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgetrain.analysis.joined_rows import RecordedRows, recorded_rows
+from edgetrain.analysis.loop import find_loops, slowest
+from edgetrain.analysis.samples import mean_of
+from edgetrain.analysis.summary import EpochSummary, Summary
+from edgetrain.record import Run
+from edgetrain.units import spell_bytes, spell_seconds
+
+STORAGE_COLD, STORAGE_ALWAYS, ELSEWHERE = "storage cold", "storage always", "waiting elsewhere"
+PREPROCESSING, CONTENTION, HAND_OVER = "pre-processing", "CPU contention", "hand-over"
+COPY, LAUNCH, LOOP, COMPUTE = "copy", "launch", "loop", "compute"
+NOTHING_TO_GAIN = "nothing to gain"
+UNKNOWN = "unknown"
+CAUSES_OF_STALL = (STORAGE_COLD, STORAGE_ALWAYS, ELSEWHERE, PREPROCESSING, CONTENTION, HAND_OVER)
+
+MOST_LOST = 0.1  # of the time beside compute: below, the step is what limits
+DOMINANT = 0.6  # of the time beside compute: one cause with this much is the verdict alone
+MENTIONED = 0.25  # of it: a cause with this much is part of a mixture
+COLD_BYTES = 64 * 1024  # a fetch that read more than this has waited for the medium
+READS_AGAIN = 0.2  # of the first epoch's reads, in later epochs: the page cache does not hold the dataset
+LAUNCH_BOUND = 0.1  # of a step, left after the last kernel was issued: below, issuing takes the time
+MOST_ROWS = 1_000_000  # minibatches that the sentence at the end of a run is worked out from one by one
+CACHED = 0.9  # of the dataset, in the page cache after the first epoch: later ones are served from it
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosisFact:
+    """One number of the run that the verdict rests on."""
+
+    fact: str
+    value: float | None
+    unit: str
+    text: str  # the same for people
+
+
+@dataclass(frozen=True, slots=True)
+class LimitVerdict:
+    """What limits a run: one cause or several, with the share of the run's time that each takes."""
+
+    run: str
+    verdict: str  # causes joined by " + " where several share the blame
+    shares: Mapping[str, float]  # of the end-to-end time; they sum to 1
+    evidence: tuple[DiagnosisFact, ...]
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """The causes that the verdict names."""
+        return tuple(self.verdict.split(" + "))
+
+
+def find_verdict(run: Run, summary: Summary) -> LimitVerdict:
+    """Say what limits a run, from everything it recorded."""
+    rows = recorded_rows(slowest(find_loops(run)))
+    seconds = _seconds(summary, rows)
+    shares, verdict = judge(seconds)
+    return LimitVerdict(summary.run, verdict, shares, tuple(_evidence(run, summary, rows, shares)))
+
+
+def verdict_sentence(summary: Summary, run: Run | None = None) -> str:
+    """Say in one sentence what limits a run: from its minibatches, or from its summary alone where it is very long."""
+    if not summary.epochs:
+        return "no minibatch was recorded: what limits this training is not known"
+    minibatches = sum(epoch.minibatches for epoch in summary.epochs)
+    rows = None if run is None or minibatches > MOST_ROWS else recorded_rows(slowest(find_loops(run)))
+    shares, verdict = judge(_seconds(summary, rows))
+    if verdict == UNKNOWN:
+        return "what limits this training is not known: no data loader was seen, or not what its fetches did"
+    if verdict == COMPUTE:
+        return f"compute limits this training: {shares[COMPUTE]:.0%} of the time is compute"
+    causes = verdict.split(" + ")
+    named = " and ".join(f"{cause} ({shares[cause]:.0%} of the time)" for cause in causes)
+    limits = "limits" if len(causes) == 1 else "limit"
+    return f"{named} {limits} this training; edgetrain diagnose {summary.run} shows what each remedy would bring"
+
+
+def judge(seconds: Mapping[str, float]) -> tuple[dict[str, float], str]:
+    """Return the share of each cause and the verdict."""
+    total = sum(seconds.values())
+    if total <= 0:
+        return {}, UNKNOWN
+    shares = {cause: each / total for cause, each in seconds.items()}
+    lost = {cause: share for cause, share in shares.items() if cause not in (COMPUTE, UNKNOWN)}
+    beside = sum(lost.values())
+    if shares.get(UNKNOWN, 0.0) > max(beside, MOST_LOST):
+        return shares, UNKNOWN
+    if beside < MOST_LOST:
+        return shares, COMPUTE
+    ranked = sorted(lost, key=lost.__getitem__, reverse=True)
+    if lost[ranked[0]] >= DOMINANT * beside:
+        return shares, ranked[0]
+    named = [cause for cause in ranked if lost[cause] >= MENTIONED * beside]
+    return shares, " + ".join(named or ranked[:1])
+
+
+def _seconds(summary: Summary, rows: RecordedRows | None) -> dict[str, float]:
+    """Return the seconds of all epochs by cause."""
+    found = dict.fromkeys((*CAUSES_OF_STALL, COPY, LAUNCH, LOOP, COMPUTE, UNKNOWN), 0.0)
+    cold_epochs = _storage_is_cold(summary)
+    launch_bound = rows is not None and is_launch_bound(rows)
+    for place, epoch in enumerate(summary.epochs):
+        if epoch.fetch_stall_s is None:
+            found[UNKNOWN] += epoch.e2e_s  # without a loader to watch, compute holds the waiting too
+            continue
+        found[LAUNCH if launch_bound else COMPUTE] += epoch.compute_s
+        found[COPY] += epoch.copy_s or 0.0
+        found[LOOP] += epoch.overhead_s
+        causes = epoch.stall_by
+        if causes is None:
+            found[UNKNOWN] += epoch.fetch_stall_s
+            continue
+        found[PREPROCESSING] += causes.preprocess_s
+        found[CONTENTION] += causes.contention_s
+        found[HAND_OVER] += causes.handover_s
+        stored_s = causes.blocked_s * _storage_share(epoch, rows)
+        found[ELSEWHERE] += causes.blocked_s - stored_s
+        found[STORAGE_COLD if cold_epochs[place] else STORAGE_ALWAYS] += stored_s
+    return found
+
+
+def _storage_share(epoch: EpochSummary, rows: RecordedRows | None) -> float:
+    """Return the share of an epoch's blocked time that was spent on the storage medium."""
+    if rows is None:
+        read = (epoch.read_bytes or 0) / max(1, epoch.minibatches)
+        return 1.0 if read > COLD_BYTES else 0.0
+    chosen = (rows.epoch == epoch.epoch) & ~np.isnan(rows.blocked_s)
+    blocked_s, cold = rows.blocked_s, rows.read_bytes > COLD_BYTES
+    total_s = float(blocked_s[chosen].sum())
+    if total_s <= 0 or not (chosen & cold).any():
+        return 0.0
+    # Fetches that read nothing show how long one waits for other reasons.
+    quiet = ~cold & ~np.isnan(blocked_s)
+    usual_s = float(np.median(blocked_s[quiet])) if quiet.sum() >= 8 else 0.0
+    elsewhere_s = float(blocked_s[chosen & ~cold].sum()) + usual_s * float((chosen & cold).sum())
+    return max(0.0, 1.0 - elsewhere_s / total_s)
+
+
+def _storage_is_cold(summary: Summary) -> list[bool]:
+    """Return for each epoch whether its reads are the first ones of a dataset that then stays cached."""
+    read = [float(epoch.read_bytes or 0) for epoch in summary.epochs]
+    if len(read) > 1 and read[0] > 0:
+        again = float(np.mean(read[1:])) / read[0]
+        if again > READS_AGAIN:
+            return [False] * len(read)
+        return [place == 0 for place in range(len(read))]
+    if len(read) > 1:
+        return [False] * len(read)
+    epoch, about = summary.epochs[0], summary.workload
+    if epoch.cached_share_after is not None:
+        return [epoch.cached_share_after >= CACHED]
+    cache_bytes = summary.device.ram_bytes
+    if summary.limits is not None and summary.limits.asked.page_cache_bytes is not None:
+        cache_bytes = summary.limits.asked.page_cache_bytes
+    return [cache_bytes is None or about.dataset_bytes is None or about.dataset_bytes < 0.8 * cache_bytes]
+
+
+def is_launch_bound(rows: RecordedRows) -> bool:
+    """Return whether issuing kernels takes the step's time: the accelerator ends right after the last one."""
+    compute_s, left_s = rows.parts.compute_s, rows.done_s - rows.launched_s
+    # A CPU that computes in the loop, or a loop that waits for each step, has nothing left by definition.
+    waits = np.abs(left_s) < 1e-9
+    if not len(compute_s) or np.isnan(left_s).all() or waits.mean() > 0.9:
+        return False
+    return bool(np.nanmedian(left_s) < LAUNCH_BOUND * np.median(compute_s))
+
+
+def _evidence(run: Run, summary: Summary, rows: RecordedRows, shares: Mapping[str, float]) -> list[DiagnosisFact]:
+    """Return the numbers that a reader needs to check the verdict."""
+    epochs, found = summary.epochs, []
+    total_s = sum(epoch.e2e_s for epoch in epochs)
+    stall_s = sum(epoch.fetch_stall_s or 0.0 for epoch in epochs)
+    if total_s > 0:
+        found.append(_share("stall", stall_s / total_s, "of the time the loop waited for data"))
+        computed_s = sum(epoch.compute_s for epoch in epochs)
+        found.append(_share("compute", computed_s / total_s, "of the time was compute"))
+    if len(epochs) > 1:
+        later_s = float(np.mean([epoch.e2e_s for epoch in epochs[1:]]))
+        text = f"the first epoch took {spell_seconds(epochs[0].e2e_s)}, later ones {spell_seconds(later_s)}"
+        found.append(DiagnosisFact("first_to_later", epochs[0].e2e_s / later_s if later_s else None, "", text))
+    found += _evidence_of_reads(summary)
+    found += _evidence_of_fetches(summary, rows)
+    other = mean_of(run, "load", "other_share")
+    if other is not None and other > 0.05:
+        found.append(_share("other_load", other, "of the cores were taken by other programs"))
+    if shares.get(LAUNCH, 0.0) > 0:
+        left_s = float(np.nanmedian(rows.done_s - rows.launched_s))
+        text = f"the accelerator ended {spell_seconds(left_s)} after its last kernel had been issued"
+        found.append(DiagnosisFact("after_last_launch", left_s, "s", text))
+    return found
+
+
+def _evidence_of_reads(summary: Summary) -> list[DiagnosisFact]:
+    epochs, found = summary.epochs, []
+    if epochs[0].read_bytes:
+        read, size = epochs[0].read_bytes, summary.workload.dataset_bytes
+        of_all = f", {min(1.0, read / size):.0%} of the dataset" if size else ""
+        found.append(DiagnosisFact("read_first", float(read), "B", f"the first epoch read {spell_bytes(read)}{of_all}"))
+    later = [float(epoch.read_bytes) for epoch in epochs[1:] if epoch.read_bytes is not None]
+    if later:
+        mean = float(np.mean(later))
+        found.append(DiagnosisFact("read_later", mean, "B", f"a later epoch read {spell_bytes(mean)} from the medium"))
+    cached = epochs[-1].cached_share_after
+    if cached is not None:
+        found.append(_share("cached", cached, "of the dataset was in the page cache at the end"))
+    return found
+
+
+def _evidence_of_fetches(summary: Summary, rows: RecordedRows) -> list[DiagnosisFact]:
+    found = []
+    cpu_s, samples = rows.cpu_s, rows.samples
+    seen = ~np.isnan(cpu_s) & (samples > 0)
+    if seen.any():
+        each_s = float(cpu_s[seen].sum() / samples[seen].sum())
+        found.append(DiagnosisFact("fetch_cpu", each_s, "s", f"the loader computed {spell_seconds(each_s)} per sample"))
+    workers = [rows.fetch_s[rows.worker == number] for number in np.unique(rows.worker[~np.isnan(rows.worker)])]
+    if workers and summary.epochs:
+        lasted_s = sum(epoch.e2e_s for epoch in summary.epochs)
+        busy = float(sum(np.nansum(each) for each in workers)) / max(1e-9, lasted_s * len(workers))
+        who = "its worker was" if len(workers) == 1 else f"its {len(workers)} workers were"
+        busy = min(busy, 1.0)
+        found.append(DiagnosisFact("workers_busy", busy, "", f"{who} fetching {busy:.0%} of the time"))
+    sizes = [each.minibatch_bytes for each in summary.loaders if each.minibatch_bytes]
+    if sizes:
+        found.append(DiagnosisFact("minibatch_bytes", sizes[0], "B", f"a minibatch holds {spell_bytes(sizes[0])}"))
+    return found
+
+
+def _share(fact: str, value: float, what: str) -> DiagnosisFact:
+    return DiagnosisFact(fact, value, "", f"{value:.0%} {what}")

@@ -1,0 +1,43 @@
+"""The training loop of each process of a run, broken down; the slowest one speaks for the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgetrain.analysis.breakdown import break_down
+from edgetrain.analysis.epochs import EpochSpan, find_epochs
+from edgetrain.analysis.parts import Parts
+from edgetrain.analysis.turns import Turns, assemble
+from edgetrain.record import Process, Run
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingLoop:
+    """The minibatches and epochs of one training process."""
+
+    process: Process
+    turns: Turns
+    parts: Parts
+    epochs: tuple[EpochSpan, ...]
+
+    @property
+    def e2e_s(self) -> float:
+        """The time of all epochs."""
+        return sum(one.e2e_s for one in self.epochs)
+
+
+def find_loop(process: Process) -> TrainingLoop:
+    """Break one process down."""
+    turns = assemble(process.minibatches)
+    parts = break_down(process.minibatches, turns)
+    return TrainingLoop(process, turns, parts, tuple(find_epochs(process.minibatches, turns, parts)))
+
+
+def find_loops(run: Run) -> list[TrainingLoop]:
+    """Break every process of a run down; one without minibatches where none was recorded."""
+    return [find_loop(process) for process in run.processes or (Process(),)]
+
+
+def slowest(loops: list[TrainingLoop]) -> TrainingLoop:
+    """Return the loop that took longest: in a distributed training the others wait for it."""
+    return max(loops, key=lambda loop: loop.e2e_s)

@@ -1,0 +1,51 @@
+"""Doubts about loops that could not be seen in full: no loader, a killed process, waiting that should not be hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from edgetrain.analysis.loop import TrainingLoop
+from edgetrain.analysis.turns import OTHER_THREAD
+from edgetrain.record import Run
+from edgetrain.schema import Doubt
+from edgetrain.units import spell_seconds
+
+MAX_HIDDEN_SHARE = 1e-3  # of the time, on a CPU, where nothing can cover a wait
+MIN_HIDDEN_S = 1e-3
+
+
+def loop_doubts(run: Run, loops: Sequence[TrainingLoop]) -> list[Doubt]:
+    """Return what could not be seen of these loops, each once."""
+    several = sum(bool(len(loop.parts)) for loop in loops) > 1
+    found = []
+    for loop in loops:
+        where = f"process {loop.process.facts.pid}: " if several else ""
+        found += [Doubt(doubt.kind, where + doubt.text) for doubt in _doubts(run, loop)]
+    return list(dict.fromkeys(found))
+
+
+def _doubts(run: Run, loop: TrainingLoop) -> Iterator[Doubt]:
+    yield from loop.turns.doubts
+    facts, parts = loop.process.facts, loop.parts
+    if parts.fetched is not None and not any(doubt.kind == OTHER_THREAD for doubt in loop.turns.doubts):
+        unseen = int(np.count_nonzero(~parts.fetched))
+        yield Doubt(
+            "no_loader",
+            f"{unseen} of {len(parts)} minibatches are optimizer steps for which no torch DataLoader was asked: how "
+            "long the loop waited for its data is not known, and compute_s holds it; wrap what the loop iterates in "
+            "edgetrain.watch",
+        )
+    if facts.ended is False and run.manifest.state != "running":
+        yield Doubt(
+            "killed", "a training process ended without closing its record: up to two seconds of it may be missing"
+        )
+    on_cpu = facts.pid is not None and facts.gpu is None and not loop.turns.labelled
+    hidden_s = sum(one.hidden_s for one in loop.epochs) if on_cpu else 0.0
+    if hidden_s > max(MIN_HIDDEN_S, MAX_HIDDEN_SHARE * loop.e2e_s):
+        yield Doubt(
+            "hidden_wait",
+            f"{spell_seconds(hidden_s)} of waiting overlap with steps although the CPU computes them in the loop: "
+            "the order of events was not understood, and the stall is too small by as much",
+        )
