@@ -1,0 +1,227 @@
+"""Reads what a what-if asks to change, checks it as declared settings are checked, and applies it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from edgetrain.analysis import Summary
+from edgetrain.errors import UsageError
+from edgetrain.prediction.pipeline.costs import StepKind
+from edgetrain.prediction.pipeline.from_record import RecordedPipeline
+from edgetrain.prediction.pipeline.page_cache import DatasetOnMedium
+from edgetrain.prediction.pipeline.setting import PipelineSetting
+from edgetrain.schema import Declared, Scalar, StorageModel, all_settings
+from edgetrain.units import MS_PER_S, parse_bytes, spell_bytes
+
+MODELLED = (
+    "workers",
+    "prefetch",
+    "persistent",
+    "pin_memory",
+    "batch_size",
+    "dataset_scale",
+    "storage",
+    "ram",
+    "page_cache",
+    "cores",
+    "cpu_share",
+    "compute_ms",
+    "power_mode",
+    "preset",
+)
+NEED_WORKERS = ("prefetch", "persistent")
+TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+UNRECORDED_MEMORY_BYTES = 1.5e9  # of a training whose own memory was not recorded
+
+
+@dataclass(frozen=True, slots=True)
+class ModeEffect:
+    """What another power mode changes, relative to the recorded one."""
+
+    step_time: float  # duration of a step on the accelerator
+    cpu_speed: float
+    cores: int | None = None
+    power: float = 1.0
+    deviation: float = 0.0  # of the step's duration: standard deviation of its logarithm
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BoardFacts:
+    """What a preset implies: the board that is asked about."""
+
+    name: str
+    cores: int
+    cache_bytes: float
+    storage: str
+    image_s: float | None = None  # CPU time of one picture on one of its cores
+    step_s: float | None = None  # of this network on its accelerator
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFacts:
+    """What a change needs from outside the record: storage media by name, a board, the effect of a power mode."""
+
+    media: Mapping[str, StorageModel] = field(default_factory=dict)
+    board: BoardFacts | None = None
+    mode: ModeEffect | None = None
+
+
+def read_changes(given: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return the changes with checked values; text is read as the setting's own type."""
+    known, found = all_settings(), {}
+    for name, value in given.items():
+        if name not in MODELLED:
+            reason = "is not part of the model" if name in known else "is not a setting"
+            raise UsageError(f"{name!r} {reason}; what can be changed: {', '.join(MODELLED)}")
+        try:
+            found[name] = known[name].read(_typed(known[name], value))
+        except UsageError as error:
+            raise UsageError(f"{name} {error}") from None
+    _check_contradictions(found)
+    return found
+
+
+def _typed(declared: Declared, value: Scalar) -> Scalar:
+    """Return text as the type of the setting; what cannot be read stays text, and is refused by its check."""
+    if not isinstance(value, str):
+        return value
+    if declared.kind is bool:
+        return True if value.lower() in TRUE else False if value.lower() in FALSE else value
+    if declared.kind in (int, float):
+        for kind in (int, float):
+            try:
+                return kind(value)
+            except ValueError:
+                continue
+    return value
+
+
+def _check_contradictions(changes: Mapping[str, Scalar]) -> None:
+    if changes.get("workers") == 0:
+        for name in NEED_WORKERS:
+            if name in changes:
+                raise UsageError(f"workers=0 and {name}={changes[name]} contradict each other: {name} needs workers")
+    for pair in (("ram", "page_cache"), ("preset", "power_mode")):
+        if all(name in changes for name in pair):
+            raise UsageError(f"{pair[0]} and {pair[1]} contradict each other; give one of them")
+
+
+def changed_setting(
+    pipeline: RecordedPipeline, summary: Summary, changes: Mapping[str, Scalar], facts: ChangeFacts | None = None
+) -> PipelineSetting:
+    """Apply checked changes to the recorded setting; UsageError where the record does not have what one needs."""
+    facts = facts or ChangeFacts()
+    setting = _with_board(pipeline, pipeline.setting, facts)
+    plain = {name: changes[name] for name in ("workers", "prefetch", "persistent", "pin_memory") if name in changes}
+    setting = replace(setting, **plain)  # type: ignore[arg-type]
+    if "batch_size" in changes:
+        setting = _with_batch_size(setting, int(changes["batch_size"] or 1))
+    if "dataset_scale" in changes:
+        setting = _with_dataset_scale(setting, summary, float(changes["dataset_scale"] or 1.0))
+    if "cores" in changes:
+        setting = _with_cores(setting, float(changes["cores"] or 1))
+    if "cpu_share" in changes:
+        setting = replace(setting, cpu_speed=float(changes["cpu_share"] or 1.0))
+    if facts.mode is not None:
+        setting = in_mode(setting, facts.mode)
+    if "compute_ms" in changes:
+        if pipeline.costs.step.kind is not StepKind.PACED:
+            raise UsageError("compute_ms is the duration of a paced step, and this run computed its steps")
+        setting = replace(setting, fixed_step_s=float(changes["compute_ms"] or 0.0) / MS_PER_S)
+    return _with_storage(setting, summary, changes, facts)
+
+
+def _with_board(pipeline: RecordedPipeline, setting: PipelineSetting, facts: ChangeFacts) -> PipelineSetting:
+    board = facts.board
+    if board is None:
+        return setting
+    changed = replace(setting, cores=float(board.cores), cache_bytes=board.cache_bytes, others=0.0)
+    if board.image_s is not None:
+        per_sample_s = float(pipeline.costs.fetch_cpu_s.mean()) / pipeline.costs.batch_size
+        changed = replace(changed, cpu_speed=per_sample_s / board.image_s)
+    step = pipeline.costs.step
+    if board.step_s is not None:
+        if step.kind is StepKind.PACED:
+            changed = replace(changed, fixed_step_s=board.step_s)
+        elif step.kind is StepKind.ACCELERATOR:
+            changed = replace(changed, step_time=board.step_s / float(step.step_s.mean()))
+    return changed
+
+
+def in_mode(setting: PipelineSetting, mode: ModeEffect) -> PipelineSetting:
+    """Return the setting in another power mode."""
+    return replace(
+        setting,
+        step_time=setting.step_time * mode.step_time,
+        cpu_speed=setting.cpu_speed * mode.cpu_speed,
+        cores=float(mode.cores) if mode.cores is not None else setting.cores,
+        step_deviation=mode.deviation,
+    )
+
+
+def _with_cores(setting: PipelineSetting, cores: float) -> PipelineSetting:
+    """Change the cores; a step that used all of them goes on doing so."""
+    used_all = setting.threads >= int(setting.cores)
+    threads = max(1, int(cores)) if used_all else min(setting.threads, max(1, int(cores)))
+    return replace(setting, cores=cores, threads=threads)
+
+
+def _with_batch_size(setting: PipelineSetting, batch_size: int) -> PipelineSetting:
+    if batch_size > setting.samples:
+        raise UsageError(f"batch_size={batch_size} is more than the {setting.samples} samples of an epoch")
+    return replace(setting, batch_size=batch_size)
+
+
+def _with_dataset_scale(setting: PipelineSetting, summary: Summary, scale: float) -> PipelineSetting:
+    """Make the dataset larger or smaller, relative to the scale that the run was recorded with."""
+    factor = scale / (summary.workload.dataset_scale or 1.0)
+    dataset = setting.dataset
+    if dataset is not None:
+        packed = dataset.packed
+        dataset = DatasetOnMedium(
+            dataset.total_bytes * factor,
+            max(1, round(dataset.samples * factor)),
+            dataset.files if packed else max(1, round(dataset.files * factor)),
+        )
+    capped = summary.workload.max_minibatches is not None
+    samples = setting.samples if capped else max(setting.batch_size, round(setting.samples * factor))
+    return replace(setting, dataset=dataset, samples=samples)
+
+
+def _with_storage(
+    setting: PipelineSetting, summary: Summary, changes: Mapping[str, Scalar], facts: ChangeFacts
+) -> PipelineSetting:
+    name = changes.get("storage") or (facts.board.storage if facts.board else None)
+    if name is not None:
+        if name not in facts.media:
+            raise UsageError(f"storage={name} is not a known medium; there are: {', '.join(facts.media)}")
+        setting = replace(setting, medium=facts.media[str(name)])
+    limited = "ram" in changes or "page_cache" in changes
+    if (name is not None or limited) and setting.dataset is None:
+        raise UsageError(
+            "the run does not say how large its dataset is, so that reads cannot be predicted; record it with "
+            "--dataset FOLDER"
+        )
+    if limited and setting.medium is None:
+        raise UsageError(
+            "the run read nothing from its storage medium, so that its speed is not known; add storage=ssd or another "
+            f"of: {', '.join(facts.media)}"
+        )
+    if "page_cache" in changes:
+        return replace(setting, cache_bytes=float(parse_bytes(str(changes["page_cache"]))))
+    if "ram" in changes:
+        ram_bytes = parse_bytes(str(changes["ram"]))
+        held_bytes = training_memory_bytes(summary)
+        if ram_bytes <= held_bytes:
+            raise UsageError(
+                f"ram={changes['ram']} is less than the {spell_bytes(held_bytes)} that the training itself needs"
+            )
+        return replace(setting, cache_bytes=ram_bytes - held_bytes)
+    return setting
+
+
+def training_memory_bytes(summary: Summary) -> float:
+    """Return the memory that the training holds, which is not left for the page cache."""
+    return float(summary.peak_rss_bytes or UNRECORDED_MEMORY_BYTES)

@@ -1,0 +1,215 @@
+"""What each part of a training costs, as one run's record shows it, and how that follows the batch size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgetrain.prediction.pipeline.setting import PipelineSetting
+
+Floats = NDArray[np.float64]
+# What a minibatch costs however small it is; measured with LeNet (50 kB per minibatch) on the reference machine.
+FETCH_FIXED_S = 0.2e-3
+SHIP_FIXED_S, SHIP_S_PER_BYTE = 0.35e-3, 0.11e-9
+RECEIVE_FIXED_S, RECEIVE_S_PER_BYTE = 1.0e-3, 0.05e-9
+RELEASE_FIXED_S, RELEASE_S_PER_BYTE = 0.05e-3, 0.15e-9
+# A worker's start: forking takes the loop's time, the worker then needs CPU time of its own before it fetches.
+FORK_S, WORKER_START_CPU_S = 8e-3, 20e-3
+COLD_CPU_S = 0.26e-3  # kernel CPU time of one request to the medium: 1.3 ms per picture of five requests
+SERIAL_STEP = 0.4  # of a step on the CPU, what more threads do not shorten (assumed)
+PINNED_COPY = 0.5  # a copy from page-locked memory, relative to one from pageable memory
+MOST_AHEAD = 64  # steps that a loop issues before it waits for one, where nothing makes it wait
+PIN_S_PER_BYTE = 0.15e-9  # copying a minibatch into page-locked memory
+PIN_RECEIVE_S = 0.1e-3  # what the loop still does where another thread receives and pins
+
+
+class StepKind(Enum):
+    """What computes a step."""
+
+    PACED = "paced"  # the loop sleeps
+    CPU = "cpu"  # the loop's own threads
+    ACCELERATOR = "accelerator"  # the loop issues kernels, the accelerator computes
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """CPU time and waiting that bring one minibatch from a worker into the loop's hands."""
+
+    ship_s: float  # CPU time of the worker's sending thread
+    receive_s: float  # CPU time of the loop
+    latency_s: float  # waking and waiting, without a core
+    release_s: float  # CPU time of the loop to free the previous minibatch
+
+    def scaled(self, batches: float) -> HandOver:
+        """Return the costs of a minibatch that many times as large."""
+        return HandOver(
+            _affine(self.ship_s, SHIP_FIXED_S, batches),
+            _affine(self.receive_s, RECEIVE_FIXED_S, batches),
+            self.latency_s,
+            _affine(self.release_s, RELEASE_FIXED_S, batches),
+        )
+
+    def slowed(self, factor: float) -> HandOver:
+        """Return the costs on cores that are that many times as slow."""
+        return HandOver(self.ship_s * factor, self.receive_s * factor, self.latency_s, self.release_s * factor)
+
+
+def assumed_hand_over(minibatch_bytes: float) -> HandOver:
+    """Return what handing a minibatch over costs where the record does not show it."""
+    return HandOver(
+        SHIP_FIXED_S + SHIP_S_PER_BYTE * minibatch_bytes,
+        RECEIVE_FIXED_S + RECEIVE_S_PER_BYTE * minibatch_bytes,
+        0.1e-3,
+        RELEASE_FIXED_S + RELEASE_S_PER_BYTE * minibatch_bytes,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CostByBatchSize:
+    """Times at some batch sizes, relative to the recorded one; linear between them and beyond them."""
+
+    sizes: tuple[int, ...]
+    ratios: tuple[float, ...]
+
+    def at(self, batch_size: int) -> float:
+        """Return the time of a minibatch of another size, relative to the recorded one."""
+        sizes, ratios = self.sizes, self.ratios
+        if sizes[0] <= batch_size <= sizes[-1]:
+            return float(np.interp(batch_size, sizes, ratios))
+        low, high = (0, 1) if batch_size < sizes[0] else (-2, -1)
+        slope = max(0.0, (ratios[high] - ratios[low]) / (sizes[high] - sizes[low]))
+        edge = 0 if batch_size < sizes[0] else -1
+        return max(0.1 * ratios[edge], ratios[edge] + slope * (batch_size - sizes[edge]))
+
+
+@dataclass(frozen=True, slots=True)
+class StepCosts:
+    """One training step."""
+
+    kind: StepKind
+    step_s: Floats  # duration of each recorded step: on the accelerator, or CPU time per thread
+    fixed_s: float = 0.0  # of it, what does not follow the batch size
+    launch_s: float = 0.0  # CPU time of the loop to issue it
+    copy_s: float = 0.0  # bringing the minibatch to the accelerator
+    threads: int = 1  # of a step on the CPU
+    gap_s: float = 0.0  # CPU time of the loop beside all of this
+    ahead: int = 0  # steps that the loop issues before it waits for one; 0: it waits for each
+    warm_up_s: float = 0.0  # that the first steps of a training take longer, all together
+    pinned: bool = False  # minibatches came from page-locked memory
+    release_in_step: bool = False  # the record counts freeing the previous minibatch as compute
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineCosts:
+    """What each part of a training costs per minibatch of `batch_size`; times are at full speed of a core."""
+
+    batch_size: int
+    fetch_cpu_s: Floats  # of each recorded fetch, served from the page cache
+    fetch_wait_s: Floats  # waiting of the same fetches that is neither storage nor a missing core
+    fetch_fixed_s: float
+    cold_cpu_s: float  # CPU time that reading one sample from the medium adds
+    collate_s: float  # of the fetch, CPU time after the last sample
+    hand_over: HandOver
+    step: StepCosts
+    first_epoch: float = 1.0  # fetch CPU time in the first epoch, relative to later ones
+    fork_s: float = FORK_S
+    worker_start_s: float = WORKER_START_CPU_S
+    tail_s: float = 0.0  # between the last step of an epoch and its end
+    minibatch_bytes: float = 0.0
+    fetch_by_batch: CostByBatchSize | None = None  # None: not measured
+    step_by_batch: CostByBatchSize | None = None
+    requests_per_sample: float | None = None  # to the medium, counted; None: as the kernel's read-ahead makes them
+    assumed: frozenset[str] = frozenset()  # parts that the record does not show
+
+    @property
+    def fetch_s(self) -> float:
+        """Mean time of one fetch without reads."""
+        return float(self.fetch_cpu_s.mean() + self.fetch_wait_s.mean())
+
+    def with_fetch(self, factor: float) -> PipelineCosts:
+        """Return the costs with the loader's CPU time changed by a factor."""
+        return replace(self, fetch_cpu_s=self.fetch_cpu_s * factor, collate_s=self.collate_s * factor)
+
+    def with_step(self, factor: float) -> PipelineCosts:
+        """Return the costs with the step changed by a factor."""
+        step = replace(self.step, step_s=self.step.step_s * factor, fixed_s=self.step.fixed_s * factor)
+        return replace(self, step=step)
+
+    def with_hand_over(self, factor: float) -> PipelineCosts:
+        """Return the costs with the hand-over changed by a factor."""
+        old = self.hand_over
+        changed = HandOver(old.ship_s * factor, old.receive_s * factor, old.latency_s * factor, old.release_s)
+        return replace(self, hand_over=changed)
+
+
+@dataclass(frozen=True, slots=True)
+class MinibatchCosts:
+    """The costs of each minibatch to simulate, under one setting."""
+
+    fetch_cpu_s: list[float]
+    fetch_wait_s: list[float]
+    collate_s: float
+    hand_over: HandOver
+    step_s: list[float]
+    launch_s: float
+    copy_s: float
+    gap_s: float
+    pin_s: float
+    ahead: int
+
+
+def minibatch_costs(
+    costs: PipelineCosts, setting: PipelineSetting, epoch: int, count: int, rng: np.random.Generator
+) -> MinibatchCosts:
+    """Draw the costs of `count` minibatches from the recorded ones, scaled to a setting."""
+    batches = setting.batch_size / costs.batch_size
+    slower = 1.0 / setting.cpu_speed
+    fetches = rng.permutation(np.arange(count) % len(costs.fetch_cpu_s))
+    steps = rng.permutation(np.arange(count) % len(costs.step.step_s))
+    fetch_cpu_s = costs.fetch_cpu_s[fetches]
+    if costs.fetch_by_batch is not None:
+        fetch_cpu_s = fetch_cpu_s * costs.fetch_by_batch.at(setting.batch_size)
+    else:
+        fixed_s = min(costs.fetch_fixed_s, float(costs.fetch_cpu_s.min(initial=np.inf)))
+        fetch_cpu_s = fixed_s + (fetch_cpu_s - fixed_s) * batches
+    fetch_cpu_s = fetch_cpu_s * slower * setting.fetch_cpu
+    if epoch == 0:
+        fetch_cpu_s = fetch_cpu_s * costs.first_epoch
+    step = costs.step
+    if step.kind is StepKind.PACED:
+        step_s = np.full(count, setting.fixed_step_s) if setting.fixed_step_s is not None else step.step_s[steps]
+    else:
+        if costs.step_by_batch is not None:
+            step_s = step.step_s[steps] * costs.step_by_batch.at(setting.batch_size)
+        else:
+            step_s = step.fixed_s + (step.step_s[steps] - step.fixed_s) * batches
+        on_cpu = slower * (SERIAL_STEP + (1.0 - SERIAL_STEP) * step.threads / setting.threads)
+        step_s = step_s * (on_cpu if step.kind is StepKind.CPU else setting.step_time)
+    hand_over = costs.hand_over.scaled(batches).slowed(slower)
+    pinned = setting.pin_memory and step.kind is StepKind.ACCELERATOR
+    copy_s, ahead = step.copy_s * batches, step.ahead
+    if pinned and not step.pinned:
+        # Without the wait for each copy the loop runs ahead, unless it waits for each step anyway.
+        copy_s, ahead = copy_s * PINNED_COPY, MOST_AHEAD if ahead else 0
+    elif step.pinned and not pinned:
+        copy_s, ahead = copy_s / PINNED_COPY, min(ahead, 1)
+    return MinibatchCosts(
+        fetch_cpu_s=fetch_cpu_s.tolist(),
+        fetch_wait_s=(costs.fetch_wait_s[fetches] * batches).tolist(),
+        collate_s=costs.collate_s * batches * slower * setting.fetch_cpu,
+        hand_over=hand_over,
+        step_s=np.maximum(step_s, 0.0).tolist(),
+        launch_s=step.launch_s * slower,
+        copy_s=copy_s,
+        gap_s=step.gap_s * slower,
+        pin_s=PIN_S_PER_BYTE * costs.minibatch_bytes * batches * slower if pinned else 0.0,
+        ahead=ahead,
+    )
+
+
+def _affine(value_s: float, fixed_s: float, batches: float) -> float:
+    fixed_s = min(value_s, fixed_s)
+    return fixed_s + (value_s - fixed_s) * batches

@@ -1,0 +1,185 @@
+"""Predicts the epochs of a training under another setting, from one recorded run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from edgetrain.analysis import Summary
+from edgetrain.prediction.pipeline.calibrate import CalibratedPipeline, calibrate
+from edgetrain.prediction.pipeline.costs import StepKind
+from edgetrain.prediction.pipeline.energy import PowerByPart, power_by_part
+from edgetrain.prediction.pipeline.epoch import Budget, SimulatedEpoch, simulate_epoch
+from edgetrain.prediction.pipeline.from_record import RecordedPipeline, read_pipeline
+from edgetrain.prediction.pipeline.setting import PipelineSetting
+from edgetrain.prediction.pipeline.uncertainty import LEVEL, Variation, draw_variations, interval, spread_of
+from edgetrain.record import Run
+from edgetrain.schema import Estimate, Origin
+
+MUCH_WAITING = 0.2  # of a fetch: more workers help only if they can wait side by side
+REPLICAS = 12
+REPLICA_BUDGET = Budget(minibatches=96, samples=1600)
+COLD, WARM = "cold", "warm"
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPrediction:
+    """One predicted epoch."""
+
+    cache: str  # cold: the first epoch after a start; warm: a later one
+    e2e_s: Estimate
+    stall_s: Estimate
+    compute_s: Estimate
+    energy_j: Estimate | None
+    read_share: float  # of the samples, those read from the medium
+
+
+@dataclass(frozen=True, slots=True)
+class PipelinePrediction:
+    """A training under one setting: its first epoch and its later ones."""
+
+    setting: PipelineSetting
+    first: EpochPrediction
+    later: EpochPrediction
+    assumed: tuple[str, ...]  # what was assumed for want of a record of it
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPoint:
+    """One predicted epoch without its interval."""
+
+    e2e_s: float
+    stall_s: float
+    compute_s: float
+    energy_j: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PointPrediction:
+    """A training under one setting, from one simulation of each epoch: the values of `PipelinePrediction`."""
+
+    setting: PipelineSetting
+    first: EpochPoint
+    later: EpochPoint
+    assumed: tuple[str, ...]
+
+
+def no_pause() -> None:
+    """Go on with the next simulation."""
+
+
+class PipelinePredictor:
+    """Answers what one recorded training would take under other settings."""
+
+    def __init__(self, run: Run, summary: Summary, repeats: Sequence[RecordedPipeline] = ()) -> None:
+        self.base: RecordedPipeline = read_pipeline(run, summary)
+        self.pipeline: CalibratedPipeline = calibrate(self.base)
+        self._power: PowerByPart | None = power_by_part(summary)
+        self._repeats = tuple(repeats)
+
+    @property
+    def setting(self) -> PipelineSetting:
+        """The recorded setting."""
+        return self.base.setting
+
+    def predict_point(
+        self, setting: PipelineSetting, cold: bool = True, power: float = 1.0, seed: int = 0
+    ) -> PointPrediction:
+        """Predict one setting without intervals, in a tenth of the time; the values are those of `predict`."""
+        points = []
+        for epoch, missed_share in ((0, None if cold else 0.0), (1, None)):
+            found = simulate_epoch(setting, self.pipeline.costs, epoch, seed, missed_share=missed_share)
+            energy_j = None if self._power is None else self._power.scaled(power).spent_j(found.e2e_s, found.stall_s)
+            points.append(EpochPoint(found.e2e_s, found.stall_s, found.compute_s, energy_j))
+        return PointPrediction(setting, points[0], points[1], self._assumed(setting))
+
+    def predict(
+        self,
+        setting: PipelineSetting,
+        cold: bool = True,
+        power: float = 1.0,
+        seed: int = 0,
+        pause: Callable[[], None] = no_pause,
+    ) -> PipelinePrediction:
+        """Predict one setting.
+
+        `cold`: the page cache is empty before the first epoch, else every file is in it. `power` is the power drawn,
+        relative to the recorded run's (another power mode). `pause` is called before each simulation: whatever is more
+        urgent can run then.
+        """
+        assumed = self._assumed(setting)
+        spread = spread_of(self.pipeline, setting, self._repeats)
+        variations = draw_variations(spread, REPLICAS, seed)
+        first = self._epoch(setting, 0, None if cold else 0.0, variations, power, seed, pause)
+        later = self._epoch(setting, 1, None, variations, power, seed, pause)
+        return PipelinePrediction(setting, first, later, assumed)
+
+    def _epoch(
+        self,
+        setting: PipelineSetting,
+        epoch: int,
+        missed_share: float | None,
+        variations: Sequence[Variation],
+        power: float,
+        seed: int,
+        pause: Callable[[], None],
+    ) -> EpochPrediction:
+        costs = self.pipeline.costs
+        whole = simulate_epoch(setting, costs, epoch, seed, missed_share=missed_share)
+        centre = simulate_epoch(setting, costs, epoch, seed, REPLICA_BUDGET, missed_share)
+        replicas = []
+        for each in variations:
+            pause()
+            varied = simulate_epoch(
+                each.of_setting(setting), each.of_costs(costs), epoch, seed, REPLICA_BUDGET, missed_share
+            )
+            replicas.append((varied, each.model))
+        estimates = {name: _estimate(whole, centre, replicas, name) for name in ("e2e_s", "stall_s", "compute_s")}
+        energy = None
+        if self._power is not None:
+            energy = self._power.scaled(power).energy_j(estimates["e2e_s"], estimates["stall_s"])
+        cache = COLD if epoch == 0 and missed_share is None else WARM
+        return EpochPrediction(cache, energy_j=energy, read_share=whole.missed_share, **estimates)
+
+    def _assumed(self, setting: PipelineSetting) -> tuple[str, ...]:
+        """Return what was not recorded and matters for a setting."""
+        costs, base, found = self.pipeline.costs, self.base.setting, []
+        if "hand-over" in costs.assumed and setting.workers:
+            found.append("hand-over from workers: the record does not show it")
+        if "cold read" in costs.assumed and setting.medium is not None:
+            found.append("CPU time of reads from the medium: the run read nothing")
+        if "warm fetch" in costs.assumed:
+            found.append("fetches without reads: every fetch of the run read from the medium")
+        if setting.batch_size != base.batch_size and "batch size" in costs.assumed:
+            found.append("batch size: extrapolated; record a run with --probe-batch to measure it")
+        if setting.workers > max(1, base.workers) and costs.fetch_wait_s.mean() > MUCH_WAITING * costs.fetch_s:
+            found.append("waiting of fetches that read nothing: taken to overlap between workers; a lock would not")
+        if setting.threads != base.threads and costs.step.kind is StepKind.CPU:
+            found.append("threads of a step: how much they bring was not measured")
+        if setting.pin_memory and not base.pin_memory:
+            found.append("page-locked memory: the run did not use it")
+        return tuple(found)
+
+
+def _estimate(
+    whole: SimulatedEpoch, centre: SimulatedEpoch, replicas: Sequence[tuple[SimulatedEpoch, float]], name: str
+) -> Estimate:
+    """Put an interval around one figure of an epoch."""
+    value, at_centre = float(getattr(whole, name)), float(getattr(centre, name))
+    if name == "stall_s":
+        # What varies end to end and is not compute is stall: a stall near zero has no logarithm to vary.
+        shifts = [
+            (each.stall_s - centre.stall_s + (model - 1.0) * each.stall_s) * _ratio(whole.e2e_s, centre.e2e_s)
+            for each, model in replicas
+        ]
+        deviation = (sum(shift**2 for shift in shifts) / max(1, len(shifts))) ** 0.5
+        return Estimate(
+            value, max(0.0, value - 1.645 * deviation), value + 1.645 * deviation, "s", Origin.PREDICTED, LEVEL
+        )
+    scale = _ratio(value, at_centre)
+    lo, hi = interval(value, [float(getattr(each, name)) * model * scale for each, model in replicas])
+    return Estimate(value, lo, hi, "s", Origin.PREDICTED, LEVEL)
+
+
+def _ratio(value: float, centre: float) -> float:
+    return value / centre if centre > 0 else 1.0

@@ -1,0 +1,144 @@
+"""How far a predicted epoch may lie from the truth: the model is run again with its inputs varied.
+
+What is varied, each by a log-normal factor: the machine's speed (from the spread between the recorded epochs, and
+between repeats where there are some), each cost that the record does not show, the loader's and the step's dependence
+on the batch size where no probe measured it, what computing beside busy cores costs, and the load of other programs.
+Minibatches of one run are never resampled: their spread says nothing about the next run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgetrain.prediction.pipeline.calibrate import CalibratedPipeline
+from edgetrain.prediction.pipeline.costs import HandOver, PipelineCosts, StepKind
+from edgetrain.prediction.pipeline.from_record import RecordedPipeline
+from edgetrain.prediction.pipeline.setting import PipelineSetting
+
+LEVEL = 0.9
+QUANTILE = 1.645  # of the normal distribution, for an interval at that level
+# Standard deviations of logarithms. `SPEED` is the least that two runs of one setting differ by.
+SPEED = 0.03
+MODEL = 0.025  # what the model leaves out
+HAND_OVER_ASSUMED = 0.4
+COLD_READ_ASSUMED = 0.5
+WARM_FETCH_ASSUMED = 0.15
+MEDIUM_FROM_READS = 0.25  # a medium that is known from this run's reads alone
+MEDIUM = 0.05
+BATCH_SIZE_STEP = 0.15  # per doubling, without a probe
+BATCH_SIZE_FETCH = 0.04
+BATCH_SIZE_PROBED = 0.03  # with one
+CORES_OF_STEP = 0.15  # per doubling of cores or threads that a step on the CPU uses
+NEW_REGIME = 0.03  # workers where there were none, reads where there were none
+WIDER = 2.0  # by which all of it is multiplied; calibrated on half of the settings measured on an H200
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpread:
+    """Standard deviations of the logarithms of what is varied."""
+
+    speed: float
+    hand_over: float = 0.0
+    cold_read: float = 0.0
+    medium: float = 0.0
+    fetch: float = 0.0
+    step: float = 0.0
+    model: float = MODEL
+
+
+def spread_of(
+    pipeline: CalibratedPipeline, setting: PipelineSetting, repeats: Sequence[RecordedPipeline] = ()
+) -> InputSpread:
+    """Return how uncertain each input is for one setting."""
+    base, costs = pipeline.base, pipeline.costs
+    doublings = abs(float(np.log2(setting.batch_size / costs.batch_size)))
+    fetch = (BATCH_SIZE_FETCH if costs.fetch_by_batch is None else BATCH_SIZE_PROBED) * doublings
+    step = (BATCH_SIZE_STEP if costs.step_by_batch is None else BATCH_SIZE_PROBED) * doublings
+    step = 0.0 if costs.step.kind is StepKind.PACED else step + setting.step_deviation
+    if costs.step.kind is StepKind.CPU:
+        changed = max(setting.threads / base.setting.threads, base.setting.threads / setting.threads)
+        step += CORES_OF_STEP * float(np.log2(changed))
+    if "warm fetch" in costs.assumed:
+        fetch += WARM_FETCH_ASSUMED
+    reads = setting.medium is not None and setting.dataset is not None
+    new_workers = (setting.workers > 0) != (base.setting.workers > 0)
+    new_reads = reads and max(base.missed_shares, default=0.0) < 0.3
+    model = MODEL + NEW_REGIME * (int(new_workers) + int(new_reads)) + 0.5 * abs(pipeline.later_error)
+    medium = MEDIUM_FROM_READS if setting.medium is not None and setting.medium.name == "recorded" else MEDIUM
+    return InputSpread(
+        speed=_speed(base, repeats),
+        hand_over=HAND_OVER_ASSUMED if "hand-over" in costs.assumed and setting.workers else 0.1,
+        cold_read=(COLD_READ_ASSUMED if "cold read" in costs.assumed else 0.2) if reads else 0.0,
+        medium=medium if reads else 0.0,
+        fetch=fetch,
+        step=step,
+        model=model,
+    )
+
+
+def _speed(base: RecordedPipeline, repeats: Sequence[RecordedPipeline]) -> float:
+    """Return how far two runs of one setting lie apart: between epochs, between repeats, and by other load."""
+    later = [epoch.e2e_s for epoch in base.epochs[1:] if epoch.e2e_s > 0]
+    between_epochs = float(np.std(np.log(later), ddof=1)) if len(later) > 1 else 2 * SPEED
+    means = [float(np.mean([epoch.e2e_s for epoch in each.epochs[1:]])) for each in repeats if len(each.epochs) > 1]
+    between_runs = float(np.std(np.log(means), ddof=1)) if len(means) > 2 else 0.0
+    return float(np.sqrt(SPEED**2 + between_epochs**2 + between_runs**2 + (0.25 * base.other_load) ** 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """One draw of everything that is varied, as factors."""
+
+    speed: float
+    hand_over: float
+    cold_read: float
+    medium: float
+    fetch: float
+    step: float
+    model: float
+
+    def of_costs(self, costs: PipelineCosts) -> PipelineCosts:
+        """Return varied costs."""
+        old = costs.hand_over
+        factor = self.hand_over * self.speed
+        hand_over = HandOver(
+            old.ship_s * factor, old.receive_s * factor, old.latency_s * factor, old.release_s * factor
+        )
+        on_cpu = costs.step.kind is StepKind.CPU
+        step = self.step * (self.speed if on_cpu else 1.0)
+        changed = costs.with_fetch(self.fetch * self.speed).with_step(
+            step if costs.step.kind is not StepKind.PACED else 1.0
+        )
+        return replace(changed, hand_over=hand_over, cold_cpu_s=costs.cold_cpu_s * self.cold_read * self.speed)
+
+    def of_setting(self, setting: PipelineSetting) -> PipelineSetting:
+        """Return the setting with its medium varied."""
+        medium = setting.medium
+        if medium is None:
+            return setting
+        slower = replace(medium, read_s=medium.read_s * self.medium, bytes_per_s=medium.bytes_per_s / self.medium)
+        return replace(setting, medium=slower)
+
+
+def draw_variations(spread: InputSpread, count: int, seed: int = 0) -> list[Variation]:
+    """Draw factors, in pairs that mirror each other, so that their mean effect is small."""
+    rng = np.random.default_rng(seed)
+    normal = rng.standard_normal(((count + 1) // 2, 7))
+    both = np.concatenate([normal, -normal])[:count]
+    deviations = [
+        spread.speed, spread.hand_over, spread.cold_read, spread.medium, spread.fetch, spread.step, spread.model,
+    ]  # fmt: skip
+    return [Variation(*row) for row in np.exp(both * deviations).tolist()]
+
+
+def interval(value: float, replicas: Sequence[float]) -> tuple[float, float]:
+    """Return the bounds of a value from replicas of it, at the level of `LEVEL`."""
+    positive = [each for each in replicas if each > 0]
+    if value <= 0 or len(positive) < 2:
+        return (min([value, *replicas], default=value), max([value, *replicas], default=value))
+    deviation = float(np.sqrt(np.mean(np.log(np.array(positive) / value) ** 2)))
+    reach = float(np.exp(QUANTILE * WIDER * deviation))
+    return value / reach, value * reach

@@ -1,0 +1,149 @@
+"""Answers of `edgetrain whatif`: a recorded training and the same training under other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from edgetrain.analysis import Summary
+from edgetrain.prediction.pipeline.changes import ChangeFacts, changed_setting
+from edgetrain.prediction.pipeline.predictor import (
+    EpochPoint,
+    EpochPrediction,
+    PipelinePrediction,
+    PipelinePredictor,
+    no_pause,
+)
+from edgetrain.prediction.pipeline.setting import PipelineSetting
+from edgetrain.schema import Doubt, Estimate, Scalar
+
+COLD_SHARE = 0.1  # of the samples read in the first epoch: above, the run began with a cold page cache
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEpoch:
+    """One epoch as it was recorded, beside the predictions."""
+
+    epoch: int
+    e2e_s: float
+    stall_s: float | None
+    compute_s: float
+    energy_j: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfRow:
+    """The training under one setting. Without changes: the recorded setting, as the model reproduces it."""
+
+    changes: Mapping[str, Scalar]
+    first: EpochPrediction
+    later: EpochPrediction
+    total_s: Estimate  # of as many epochs as were recorded
+    gain_pct: float  # of the total, against the recorded setting; negative: slower
+    assumed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfValues:
+    """The training under one setting, without intervals: the values of a `WhatIfRow`."""
+
+    later: EpochPoint
+    total_s: float
+    gain_pct: float
+    assumed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfAnswer:
+    """What one recorded training would take under other settings."""
+
+    run: str
+    recorded: tuple[RecordedEpoch, ...]
+    base: WhatIfRow
+    settings: tuple[WhatIfRow, ...]
+    model_error_pct: float  # end-to-end, of the recorded setting's later epochs
+    notes: tuple[str, ...]
+    doubts: tuple[Doubt, ...]
+    swept: str | None = field(default=None)  # the setting that varies from row to row
+
+
+class WhatIfModel:
+    """One recorded run, ready to be asked about other settings."""
+
+    def __init__(self, predictor: PipelinePredictor, summary: Summary) -> None:
+        self.predictor, self.summary = predictor, summary
+        self.epochs = len(summary.epochs)
+        self._began_cold = max(predictor.base.missed_shares[:1], default=0.0) > COLD_SHARE
+        self.base = self._row({}, predictor.predict(predictor.setting, self._began_cold), None)
+
+    def row(
+        self,
+        changes: Mapping[str, Scalar],
+        facts: ChangeFacts | None = None,
+        pause: Callable[[], None] = no_pause,
+    ) -> WhatIfRow:
+        """Predict one set of changes; `pause` is called before each simulation."""
+        setting = changed_setting(self.predictor.base, self.summary, changes, facts)
+        return self.row_for(setting, changes, facts, pause)
+
+    def row_for(
+        self,
+        setting: PipelineSetting,
+        changes: Mapping[str, Scalar],
+        facts: ChangeFacts | None = None,
+        pause: Callable[[], None] = no_pause,
+    ) -> WhatIfRow:
+        """Predict a setting that was made otherwise than by changes of declared settings."""
+        predicted = self.predictor.predict(setting, self._cold(setting), _power(facts), pause=pause)
+        return self._row(changes, predicted, self.base)
+
+    def values(self, changes: Mapping[str, Scalar], facts: ChangeFacts | None = None) -> WhatIfValues:
+        """Predict one set of changes without intervals."""
+        setting = changed_setting(self.predictor.base, self.summary, changes, facts)
+        found = self.predictor.predict_point(setting, self._cold(setting), _power(facts))
+        total_s = found.first.e2e_s + max(0, self.epochs - 1) * found.later.e2e_s
+        gain_pct = 100.0 * (1.0 - total_s / self.base.total_s.value)
+        return WhatIfValues(found.later, total_s, gain_pct, found.assumed)
+
+    def _cold(self, setting: PipelineSetting) -> bool:
+        return self._began_cold or setting.medium is not self.predictor.setting.medium
+
+    def answer(self, rows: Sequence[WhatIfRow], swept: str | None = None) -> WhatIfAnswer:
+        """Return the answer with these rows."""
+        recorded = tuple(
+            RecordedEpoch(one.epoch, one.e2e_s, one.fetch_stall_s, one.compute_s, one.energy_j)
+            for one in self.summary.epochs
+        )
+        return WhatIfAnswer(
+            run=self.summary.run,
+            recorded=recorded,
+            base=self.base,
+            settings=tuple(rows),
+            model_error_pct=100.0 * self.predictor.pipeline.later_error,
+            notes=self.predictor.base.notes,
+            doubts=self.summary.doubts,
+            swept=swept,
+        )
+
+    def _row(self, changes: Mapping[str, Scalar], predicted: PipelinePrediction, base: WhatIfRow | None) -> WhatIfRow:
+        total = total_of(predicted.first.e2e_s, predicted.later.e2e_s, self.epochs)
+        gain = 0.0 if base is None else 100.0 * (1.0 - total.value / base.total_s.value)
+        return WhatIfRow(dict(changes), predicted.first, predicted.later, total, gain, predicted.assumed)
+
+
+def _power(facts: ChangeFacts | None) -> float:
+    """Return the power drawn under changes, relative to the recorded run's."""
+    return facts.mode.power if facts is not None and facts.mode is not None else 1.0
+
+
+def total_of(first: Estimate, later: Estimate, epochs: int) -> Estimate:
+    """Return the time of a training: one first epoch, the others like the later one."""
+    more = max(0, epochs - 1)
+    return Estimate(
+        first.value + more * later.value,
+        first.lo + more * later.lo,
+        first.hi + more * later.hi,
+        first.unit,
+        first.origin,
+        first.level,
+    )

@@ -1,0 +1,149 @@
+"""Remedies that may apply to a recorded training: each a changed setting, in words, with what it costs or risks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from edgetrain.prediction import ChangeFacts, ModeEffect, PipelineSetting, StepKind, WhatIfModel, in_mode
+from edgetrain.schema import Scalar
+from edgetrain.units import spell_bytes
+
+FASTER_DECODE = 2.0  # what smaller pictures or a faster decoder are taken to bring
+OTHERS_WORTH = 0.1  # runnable threads of other programs: below, stopping them brings nothing
+READ_AGAIN = 0.05  # of the samples, read in later epochs: above, more page cache helps
+FASTEST_MEDIUM = "ssd"
+RECORDED_MEDIUM = "recorded"  # the machine's own, known from its reads: another cannot be tried here
+MOST_WORKERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RemedyIdea:
+    """One remedy to predict. Of several of one kind, the best is shown."""
+
+    kind: str
+    change: str
+    cost: str
+    setting: PipelineSetting
+    settings: Mapping[str, Scalar] = field(default_factory=dict)
+    mode: ModeEffect | None = None
+
+
+def ideas_for(model: WhatIfModel, facts: ChangeFacts, compute_bound: bool) -> Iterator[RemedyIdea]:
+    """Return the remedies that differ from the recorded setting."""
+    yield from _loader_ideas(model)
+    yield from _storage_ideas(model, facts)
+    yield from _compute_ideas(model, facts, compute_bound)
+    base = model.predictor.setting
+    if base.others > OTHERS_WORTH:
+        yield RemedyIdea(
+            "others",
+            f"stop other programs ({base.others:.1f} cores' worth ran beside)",
+            "none for the training",
+            replace(base, others=0.0),
+        )
+
+
+def _loader_ideas(model: WhatIfModel) -> Iterator[RemedyIdea]:
+    base = model.predictor.setting
+    cores = int(base.cores)
+    for workers in sorted({0, 1, 2, 4, cores - 1, cores, 2 * cores} - {base.workers}):
+        if not 0 <= workers <= max(4, min(2 * cores, MOST_WORKERS)):
+            continue
+        cost = "memory for each worker" if workers > base.workers else "none"
+        yield RemedyIdea(
+            "workers", f"num_workers={workers}", cost, replace(base, workers=workers), {"workers": workers}
+        )
+    if base.workers:
+        prefetch = base.prefetch * 2
+        yield RemedyIdea(
+            "prefetch",
+            f"prefetch_factor={prefetch}",
+            f"memory for {base.workers * base.prefetch} more minibatches",
+            replace(base, prefetch=prefetch),
+            {"prefetch": prefetch},
+        )
+    if base.workers and not base.persistent:
+        yield RemedyIdea(
+            "persistent",
+            "persistent_workers=True",
+            "workers keep their memory between epochs",
+            replace(base, persistent=True),
+            {"persistent": True},
+        )
+    costs = model.predictor.pipeline.costs
+    if costs.fetch_cpu_s.mean() > 0:
+        fetch = replace(base, fetch_cpu=1.0 / FASTER_DECODE)
+        yield RemedyIdea(
+            "decode",
+            f"pre-processing {FASTER_DECODE:g} times as fast (smaller images, a faster decoder)",
+            "the samples change unless only the decoder does",
+            fetch,
+        )
+
+
+def _storage_ideas(model: WhatIfModel, facts: ChangeFacts) -> Iterator[RemedyIdea]:
+    base = model.predictor.setting
+    if base.dataset is None:
+        return
+    fastest = facts.media.get(FASTEST_MEDIUM)
+    if base.medium is not None and fastest is not None and base.medium.name != FASTEST_MEDIUM:
+        now = "the present medium" if base.medium.name == RECORDED_MEDIUM else base.medium.name
+        yield RemedyIdea(
+            "storage",
+            f"the dataset on {FASTEST_MEDIUM} instead of {now}",
+            "a faster medium",
+            replace(base, medium=fastest),
+            {} if base.medium.name == RECORDED_MEDIUM else {"storage": FASTEST_MEDIUM},
+        )
+    if base.medium is not None and model.base.later.read_share > READ_AGAIN:
+        size = spell_bytes(base.dataset.cached_bytes)
+        yield RemedyIdea(
+            "ram", f"RAM for the whole dataset ({size} of page cache)", "more RAM", replace(base, cache_bytes=None)
+        )
+        yield RemedyIdea(
+            "cached",
+            "edgetrain.cached(dataset): a loader cache in the same RAM that does not evict",
+            "one line of the script",
+            replace(base, never_evicts=True),
+        )
+
+
+def _compute_ideas(model: WhatIfModel, facts: ChangeFacts, compute_bound: bool) -> Iterator[RemedyIdea]:
+    base, costs = model.predictor.setting, model.predictor.pipeline.costs
+    kind = costs.step.kind
+    if kind is not StepKind.PACED:
+        larger = base.batch_size * 2
+        if larger <= base.samples // 4 and not (compute_bound and "batch size" in costs.assumed):
+            yield RemedyIdea(
+                "batch size",
+                f"batch_size={larger}",
+                "more memory; the training may converge differently",
+                replace(base, batch_size=larger),
+                {"batch_size": larger},
+            )
+    if kind is StepKind.CPU and base.threads < int(base.cores) and base.workers + base.threads < int(base.cores) + 1:
+        yield RemedyIdea(
+            "threads",
+            f"{int(base.cores)} threads for the step (torch.set_num_threads)",
+            "slower where each step is short",
+            replace(base, threads=int(base.cores)),
+        )
+    if kind is StepKind.ACCELERATOR and not base.pin_memory:
+        yield RemedyIdea(
+            "pin memory",
+            "pin_memory=True and copies with non_blocking=True",
+            "page-locked memory",
+            replace(base, pin_memory=True),
+            {"pin_memory": True},
+        )
+    if facts.mode is not None:
+        mode = facts.mode
+        yield RemedyIdea(
+            "power mode",
+            mode.note or "a faster power mode",
+            f"{100 * (mode.power - 1):+.0f} % power",
+            in_mode(base, mode),
+            {},
+            mode,
+        )

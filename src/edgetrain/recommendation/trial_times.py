@@ -1,0 +1,108 @@
+"""Reads one trial's record: which loader trained, with which arguments, and how long a minibatch took once steady."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgetrain.analysis import TrainingLoop, find_loops, slowest, summarize
+from edgetrain.errors import TrialError
+from edgetrain.record import LoaderFacts, Run
+from edgetrain.schema import LoaderArguments, LoaderMeasurement, RamUse
+
+BLOCK = 8  # minibatches per block of the bootstrap: neighbours are not independent
+FEWEST = 8  # steady minibatches without which nothing is said
+
+
+@dataclass(frozen=True, slots=True)
+class TrialTimes:
+    """Blocks of steady minibatches, and what the starts of passes add to each minibatch."""
+
+    block_s: tuple[float, ...]
+    pass_s: float
+    passes: int
+    minibatches: int
+    stall_share: float | None
+
+
+def measure_trial(run: Run, warm_up: int, ram: RamUse | None) -> LoaderMeasurement:
+    """Return what a trial measured; TrialError says what it lacked."""
+    loop = slowest(find_loops(run))
+    loader = training_loader(run, loop)
+    times = trial_times(loop, warm_up, loader.length)
+    summary = summarize(run)
+    reads = [epoch.read_bytes for epoch in summary.epochs]
+    seconds = sum(epoch.e2e_s for epoch in summary.epochs)
+    known = [count for count in reads if count is not None]
+    return LoaderMeasurement(
+        arguments=arguments_of(loader),
+        block_s=times.block_s,
+        pass_s=times.pass_s,
+        passes=times.passes,
+        minibatches=times.minibatches,
+        stall_share=times.stall_share,
+        read_bytes_per_s=sum(known) / seconds if known and seconds > 0 else None,
+        ram=ram,
+        power_w=summary.power_w.mean,
+        origin=summary.origin,
+        uses_gpu=loop.process.facts.gpu is not None or (summary.compute is not None and summary.compute.kind == "cuda"),
+        iterable=bool(loader.iterable),
+        run=run.id,
+    )
+
+
+def training_loader(run: Run, loop: TrainingLoop) -> LoaderFacts:
+    """Return the loader that most of the trained minibatches came from."""
+    rows = loop.process.minibatches
+    if not len(rows) or not len(loop.parts):
+        raise TrialError("no step of a training loop was seen", kind="no_steps")
+    numbers = rows["loader"][loop.parts.rows]
+    numbers = numbers[numbers >= 0]
+    if not len(numbers):
+        raise TrialError("the training loop uses no torch DataLoader", kind="no_loader")
+    number = int(np.bincount(numbers).argmax())
+    found = next((one for one in loop.process.facts.loaders if one.loader == number), None)
+    if found is None or found.workers is None:
+        raise TrialError("the training loop's loader is not a torch DataLoader", kind="no_loader")
+    return found
+
+
+def arguments_of(loader: LoaderFacts) -> LoaderArguments:
+    """Return a loader's arguments as its record has them."""
+    workers = loader.workers or 0
+    return LoaderArguments(
+        workers,
+        (loader.prefetch_factor or 2) if workers else None,
+        bool(loader.pin_memory),
+        bool(loader.persistent_workers) and workers > 0,
+    )
+
+
+def trial_times(loop: TrainingLoop, warm_up: int, length: int | None) -> TrialTimes:
+    """Return the steady times of a loop.
+
+    The first minibatch of a pass also waits for the workers to start and the first fetch; it recurs once per pass, so
+    what it adds is divided by the minibatches of a pass (`length`). The first pass of the trial is warm-up in that.
+    """
+    parts = loop.parts
+    e2e_s, first = parts.e2e_s[warm_up:], parts.first[warm_up:]
+    usual: NDArray[np.float64] = e2e_s[~first]
+    if len(usual) < FEWEST:
+        raise TrialError(
+            f"the trial had {len(e2e_s)} minibatches after {warm_up} of warm-up, and at least {FEWEST} are needed",
+            kind="too_short",
+        )
+    starts = e2e_s[first]
+    pass_s = 0.0
+    if len(starts):
+        per_pass = length or max(1.0, len(e2e_s) / len(starts))
+        pass_s = max(0.0, float(starts.mean() - usual.mean())) / per_pass
+    count = max(1, len(usual) // BLOCK)
+    blocks = tuple(float(block.mean()) for block in np.array_split(usual, count))
+    fetched = parts.fetched is None or bool(parts.fetched.any())
+    stall_s = float(parts.stall_s[warm_up:].sum())
+    total_s = float(e2e_s.sum())
+    share = stall_s / total_s if fetched and total_s > 0 else None
+    return TrialTimes(blocks, pass_s, len(starts), len(e2e_s), share)

@@ -1,0 +1,158 @@
+"""Judges a statement by evidence: each comparison has an interval, and supports it, contradicts it, or cannot say.
+
+A statement does not hold where one comparison clearly contradicts it, holds where every comparison clearly supports
+it, and otherwise cannot be judged. Clearly: the 95 % interval lies on one side of the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from edgetrain.analysis import FEWEST_RUNS, Bound, Evidence, StudyFinding, Verdict
+from edgetrain.schema import Origin
+from edgetrain.studies.data import CampaignData
+from edgetrain.studies.uncertain import Uncertain
+
+NO_NUMBER = "–"
+
+
+def percent(value: float) -> str:
+    """Spell a share."""
+    return f"{value:.1%}" if abs(value) < 0.0995 else f"{value:.0%}"
+
+
+def milliseconds(seconds: float) -> str:
+    """Spell a time per minibatch."""
+    return f"{_plain_ms(seconds)} ms"
+
+
+def change(before: Uncertain, after: Uncertain) -> str:
+    """Spell two times per minibatch."""
+    return f"{_plain_ms(before.value)} → {milliseconds(after.value)}"
+
+
+def _plain_ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.0f}" if seconds >= 0.1 else f"{seconds * 1e3:.3g}"
+
+
+def at_least(name: str, number: Uncertain, least: float) -> Bound:
+    """Return the bound that a number must not fall below."""
+    return Bound(name, number.value, number.lo, number.hi, least=least)
+
+
+def at_most(name: str, number: Uncertain, most: float) -> Bound:
+    """Return the bound that a number must not exceed."""
+    return Bound(name, number.value, number.lo, number.hi, most=most)
+
+
+def within(name: str, number: Uncertain, either_way: float) -> Bound:
+    """Return the bound that a number must lie within, either way."""
+    return Bound(name, number.value, number.lo, number.hi, -either_way, either_way)
+
+
+@dataclass
+class Case:
+    """Collects the evidence for and against one statement."""
+
+    evidence: list[Evidence] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)  # halves of the statement that no run is about
+
+    def add(
+        self,
+        what: str,
+        bounds: Sequence[Bound],
+        numbers: str = "",
+        paper: str = NO_NUMBER,
+        spell: Callable[[float], str] = percent,
+    ) -> None:
+        """Add one comparison; it supports the statement where every bound is kept."""
+        kept = [bound.kept for bound in bounds]
+        speaks_for = False if False in kept else None if None in kept else True
+        spelled = "; ".join(_spell_bound(bound, spell) for bound in bounds)
+        ours = f"{numbers}; {spelled}" if numbers and spelled else numbers or spelled
+        self.evidence.append(Evidence(what, ours, paper, speaks_for, tuple(bounds)))
+
+    def require(self, found: bool, what: str) -> None:
+        """Note that a half of the statement could not be looked at."""
+        if not found:
+            self.missing.append(what)
+
+
+def _spell_bound(bound: Bound, spell: Callable[[float], str]) -> str:
+    interval = "" if bound.lo == bound.hi else f" [{spell(bound.lo)}, {spell(bound.hi)}]"
+    if bound.least is not None and bound.most is not None:
+        limit = f"within ±{spell(bound.most)}"
+    elif bound.least is not None:
+        limit = f"at least {spell(bound.least)}" if bound.least else "above 0"
+    else:
+        limit = f"at most {spell(bound.most or 0.0)}"
+    return f"{bound.name} {spell(bound.value)}{interval}, to be {limit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One statement of a paper: what it needs, how it is judged, and who cannot say anything about it."""
+
+    letter: str
+    text: str
+    found: str  # the paper's own numbers
+    needs: str  # the runs that would answer it
+    judge: Callable[[CampaignData, Case], None]
+    simulated: str | None = None  # why a simulated board cannot say; None: it can
+    emulated: str | None = None  # why the lab cannot
+    paced: str | None = None  # why a paced accelerator cannot
+
+
+def judge_claims(paper: str, claims: Sequence[Claim], data: CampaignData, origin: Origin | None) -> list[StudyFinding]:
+    """Judge statements by runs of one origin."""
+    return [_judge(paper, claim, data, origin) for claim in claims]
+
+
+def _judge(paper: str, claim: Claim, data: CampaignData, origin: Origin | None) -> StudyFinding:
+    refused = _refusal(claim, data, origin)
+    if claim.paced and refused is None:
+        data = data.keep(lambda run: not run.paced)
+    case = Case()
+    claim.judge(data, case)
+    evidence = tuple(case.evidence)
+    verdict, reason = _verdict(claim, case, data)
+    if refused is not None:
+        evidence = tuple(replace(one, speaks_for=None) for one in evidence)
+        verdict, reason = Verdict.CANNOT_SAY, refused
+    return StudyFinding(
+        claim.letter, claim.text, verdict, evidence, reason, paper, claim.found, origin, refused is not None
+    )
+
+
+def _refusal(claim: Claim, data: CampaignData, origin: Origin | None) -> str | None:
+    """Return why runs of this origin cannot say anything about a statement."""
+    if origin is Origin.SIMULATED and claim.simulated:
+        return f"not decidable on a simulated board: {claim.simulated}"
+    if origin is Origin.EMULATED and claim.emulated:
+        return f"not decidable in the lab: {claim.emulated}"
+    runs = [run for group in data.groups for run in group.runs]
+    if claim.paced and runs and all(run.paced for run in runs):
+        return f"not decidable with a paced accelerator: {claim.paced}"
+    return None
+
+
+def _verdict(claim: Claim, case: Case, data: CampaignData) -> tuple[Verdict, str]:
+    against = [one for one in case.evidence if one.speaks_for is False]
+    if against:
+        return Verdict.DOES_NOT, f"{_count(against, case)} against it: {against[0].what}"
+    if not case.evidence:
+        return Verdict.CANNOT_SAY, f"needs {claim.needs}"
+    undecided = [one for one in case.evidence if one.speaks_for is None]
+    if undecided:
+        few = max((len(group.runs) for group in data.groups), default=0) < FEWEST_RUNS
+        more = f"; make each run at least {FEWEST_RUNS} times" if few else ""
+        text = f"{_count(undecided, case)} too close to the limit: {undecided[0].what}{more}"
+        return Verdict.CANNOT_SAY, text
+    if case.missing:
+        return Verdict.CANNOT_SAY, f"also needs {' and '.join(case.missing)}"
+    return Verdict.HOLDS, ""
+
+
+def _count(some: Sequence[Evidence], case: Case) -> str:
+    return f"{len(some)} of {len(case.evidence)} comparisons {'is' if len(some) == 1 else 'are'}"

@@ -1,0 +1,218 @@
+"""Runs made under the same conditions, as numbers with their uncertainty.
+
+Three or more runs of a setting show the spread between runs: they are resampled, runs first, then their epochs. With
+fewer, a run is taken to scatter as repeated settings of the same data do, or else as assumed here.
+"""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgetrain.analysis import FEWEST_RUNS, RESAMPLES, expansion, resampled_means
+from edgetrain.studies.observations import Conditions, ObservedEpoch, ObservedRun
+from edgetrain.studies.uncertain import Uncertain
+
+COLD, LATER = "cold", "later"
+METRICS: Mapping[str, Callable[[ObservedEpoch], float | None]] = {
+    "e2e": lambda epoch: epoch.e2e_s,
+    "stall": lambda epoch: epoch.stall_s,
+    "compute": lambda epoch: epoch.compute_s,
+    "energy": lambda epoch: epoch.energy_j,
+    "baseload": lambda epoch: epoch.baseload_j,
+    "wait": lambda epoch: epoch.stall_s if epoch.wait_s is None else epoch.wait_s,
+}
+_E2E, _STALL, _COMPUTE, _ENERGY, _BASELOAD, _WAIT = range(len(METRICS))
+FEWEST_FREEDOM = 4  # repeats less one, summed over settings: with fewer the spread seen is not trusted to be small
+VISIBLE_STALL = 0.01  # of end-to-end time; the relative spread of smaller stalls means nothing
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpread:
+    """By how much runs of one setting differ: standard deviations of logarithms.
+
+    Assumed where repeats do not show it. In the lab, later epochs with 0 workers, which should not depend on the
+    medium, differ by 10 % in their stall; the paper's times of one setting in four figures differ by 0.5 to 4 %, its
+    mean powers by 1 to 3 %.
+    """
+
+    stall: float = 0.10
+    rest: float = 0.02  # of end-to-end time without the stall
+    power: float = 0.02
+
+
+ASSUMED = RunSpread()
+
+
+@dataclass(frozen=True)
+class RepeatedRuns:
+    """The runs of one setting."""
+
+    conditions: Conditions
+    runs: tuple[ObservedRun, ...]
+    spread: RunSpread = ASSUMED
+
+    @property
+    def parameters(self) -> int | None:
+        """Parameters of the network."""
+        return next((run.parameters for run in self.runs if run.parameters is not None), None)
+
+    def epochs(self, phase: str) -> list[list[ObservedEpoch]]:
+        """Return the epochs of each run, cold or later ones; runs that have none are left out."""
+        found = [list(run.later) if phase == LATER else [run.cold] if run.cold else [] for run in self.runs]
+        return [epochs for epochs in found if epochs]
+
+    def get(self, metric: str, phase: str = LATER) -> Uncertain | None:
+        """Return a metric per minibatch; None where it was not measured."""
+        drawn = self._later if phase == LATER else self._cold
+        if drawn is None:
+            return None
+        value, draws = drawn
+        column = list(METRICS).index(metric)
+        return Uncertain(float(value[column]), draws[:, column]) if np.isfinite(value[column]) else None
+
+    def compute(self) -> Uncertain | None:
+        """Return the compute time per minibatch; that of later epochs, as the first one contains CUDA's start."""
+        later = self.get("compute", LATER)
+        return self.get("compute", COLD) if later is None else later
+
+    def visible_stall(self, phase: str = LATER) -> Uncertain | None:
+        """Return the stall per minibatch; None also where it is too small for its changes to mean anything."""
+        stall, epoch = self.get("stall", phase), self.get("e2e", phase)
+        if stall is None or (epoch is not None and stall.value < VISIBLE_STALL * epoch.value):
+            return None
+        return stall
+
+    def mean(self, value: Callable[[ObservedEpoch], float | None], phase: str = LATER) -> float | None:
+        """Return the mean over all epochs of something that has no interval of its own."""
+        known = [one for epochs in self.epochs(phase) for epoch in epochs if (one := value(epoch)) is not None]
+        return sum(known) / len(known) if known else None
+
+    @functools.cached_property
+    def _cold(self) -> tuple[Array, Array] | None:
+        return _drawn(self, COLD)
+
+    @functools.cached_property
+    def _later(self) -> tuple[Array, Array] | None:
+        return _drawn(self, LATER)
+
+    def of_unit(self, unit: str) -> RepeatedRuns:
+        """Return the runs of one unit."""
+        return RepeatedRuns(self.conditions, tuple(run for run in self.runs if run.unit == unit), self.spread)
+
+
+def _drawn(group: RepeatedRuns, phase: str) -> tuple[Array, Array] | None:
+    """Return every metric per minibatch: values, and draws of them all at once; NaN where one was not measured."""
+    runs = [_table(epochs) for epochs in group.epochs(phase)]
+    if not runs:
+        return None
+    centre: Array = np.mean([run.mean(axis=0) for run in runs], axis=0)
+    draw = np.random.default_rng(zlib.crc32(f"{group.conditions}|{group.runs[0].unit}|{phase}".encode()))
+    if len(runs) >= FEWEST_RUNS:
+        stretch = expansion(len(runs) - 1, len(runs))
+        return centre, _stretched(resampled_means(runs, draw), centre, stretch)
+    return centre, _assumed_draws(centre, group.spread, len(runs), draw)
+
+
+def _stretched(means: Array, centre: Array, stretch: float) -> Array:
+    """Return means further away from their centre, by ratio: none falls below 0."""
+    ratios = np.divide(means, centre, out=np.ones_like(means), where=centre > 0)
+    draws: Array = np.where(np.isnan(centre), np.nan, centre * ratios**stretch)
+    return draws
+
+
+def _table(epochs: Sequence[ObservedEpoch]) -> Array:
+    rows = [[_per_minibatch(value(epoch), epoch) for value in METRICS.values()] for epoch in epochs]
+    return np.asarray(rows, float)
+
+
+def _per_minibatch(total: float | None, epoch: ObservedEpoch) -> float:
+    return float("nan") if total is None or not epoch.minibatches else total / epoch.minibatches
+
+
+def _assumed_draws(centre: Array, spread: RunSpread, runs: int, draw: np.random.Generator) -> Array:
+    """Draw one or two runs: stall, the rest of the time, and power scatter each on their own."""
+    by_stall, by_rest, by_power, by_baseload = (
+        np.exp(deviation / np.sqrt(runs) * draw.standard_normal(RESAMPLES))
+        for deviation in (spread.stall, spread.rest, spread.power, spread.power)
+    )
+    draws = np.empty((RESAMPLES, len(METRICS)))
+    draws[:, _STALL] = centre[_STALL] * by_stall
+    draws[:, _WAIT] = centre[_WAIT] * by_stall
+    stall = draws[:, _STALL] if np.isfinite(centre[_STALL]) else np.zeros(RESAMPLES)
+    rest = centre[_E2E] - np.nan_to_num(centre[_STALL])
+    draws[:, _E2E] = stall + rest * by_rest
+    draws[:, _COMPUTE] = centre[_COMPUTE] * by_rest
+    longer = draws[:, _E2E] / centre[_E2E] if np.isfinite(centre[_E2E]) else np.ones(RESAMPLES)
+    draws[:, _ENERGY] = centre[_ENERGY] * longer * by_power
+    draws[:, _BASELOAD] = centre[_BASELOAD] * longer * by_baseload
+    return draws
+
+
+@dataclass
+class _Pool:
+    """Sums up how far repeats of a setting lie apart."""
+
+    squares: float = 0.0
+    freedom: int = 0
+
+    def add(self, values: Sequence[float]) -> None:
+        logs = np.log([value for value in values if value > 0 and np.isfinite(value)])
+        if len(logs) > 1:
+            self.squares += float(((logs - logs.mean()) ** 2).sum())
+            self.freedom += len(logs) - 1
+
+    def deviation(self, assumed: float) -> float:
+        """Return the deviation seen; where few repeats show it, at least the assumed one."""
+        if not self.freedom:
+            return assumed
+        seen = float(np.sqrt(self.squares / self.freedom))
+        return seen if self.freedom >= FEWEST_FREEDOM else max(seen, assumed)
+
+
+@dataclass
+class _Pools:
+    stall: _Pool = field(default_factory=_Pool)
+    rest: _Pool = field(default_factory=_Pool)
+    power: _Pool = field(default_factory=_Pool)
+
+    def add(self, group: RepeatedRuns) -> None:
+        for phase in (COLD, LATER):
+            means = [_table(epochs).mean(axis=0) for epochs in group.epochs(phase)]
+            if len(means) > 1:
+                seen = [one for one in means if one[_STALL] > VISIBLE_STALL * one[_E2E]]
+                self.stall.add([one[_STALL] for one in seen])
+                self.rest.add([one[_E2E] - np.nan_to_num(one[_STALL]) for one in means])
+                self.power.add([one[_ENERGY] / one[_E2E] for one in means])
+
+    def spread(self, assumed: RunSpread) -> RunSpread:
+        return RunSpread(
+            self.stall.deviation(assumed.stall),
+            self.rest.deviation(assumed.rest),
+            self.power.deviation(assumed.power),
+        )
+
+
+def group_runs(runs: Iterable[ObservedRun]) -> tuple[RepeatedRuns, ...]:
+    """Group runs by their conditions; each group knows how runs of its network scatter in these data."""
+    by_conditions: dict[Conditions, list[ObservedRun]] = {}
+    for run in runs:
+        by_conditions.setdefault(run.conditions, []).append(run)
+    groups = [RepeatedRuns(conditions, tuple(made)) for conditions, made in by_conditions.items()]
+    everything = _Pools()
+    of_network: dict[str, _Pools] = {}
+    for group in groups:
+        everything.add(group)
+        of_network.setdefault(group.conditions.network, _Pools()).add(group)
+    overall = everything.spread(ASSUMED)
+    return tuple(
+        RepeatedRuns(group.conditions, group.runs, of_network[group.conditions.network].spread(overall))
+        for group in groups
+    )

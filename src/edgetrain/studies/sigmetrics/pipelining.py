@@ -1,0 +1,182 @@
+"""Take-aways 3 to 7 of SIGMETRICS 2023: loader workers."""
+
+from __future__ import annotations
+
+from edgetrain.studies.data import PHASES, CampaignData, Family
+from edgetrain.studies.judging import Case, Claim, at_least, at_most, change
+from edgetrain.studies.repeated import COLD, LATER, RepeatedRuns
+from edgetrain.studies.uncertain import Uncertain, highest, lowest
+
+# Falls of the epoch time that differ by this much depend on network and device (the paper's: 2.9 to 50 %).
+DEPENDS_SHARE = 0.1
+# Fetching counts as longer or shorter than compute beyond this ratio; between, chance decides what is left.
+LONGER = 1.15
+# What is left of a stall is hidden below this share of the compute (the paper's floor is 3 to 5 %).
+HIDDEN_SHARE = 0.1
+# A second worker helps when it removes this much of what the first left (the paper: 67 %).
+HELPS_SHARE = 0.2
+# Where one worker keeps up, more of them gain at most this share of an epoch (the paper: 0.4 %).
+NO_GAIN_SHARE = 0.05
+# Energy is kept within this share (the paper's exception, LeNet on the Nano, is 4.7 %).
+KEPT_SHARE = 0.05
+PRINTED_DEVIATION = 0.028  # of a ratio of two energies: each scatters by 2 %, see RunSpread
+MOST_WORKERS = 4  # energy is compared at the paper's default
+
+
+def _always_cuts(data: CampaignData, case: Case) -> None:
+    for family in data.families("workers"):
+        pair = _first_workers(family)
+        if pair is None:
+            continue
+        for phase in (COLD, LATER):
+            none, some = pair[0].visible_stall(phase), pair[1].get("stall", phase)
+            if none is None or some is None:
+                continue
+            what = f"{family.label}, {PHASES[phase]}, {_workers(pair)}, stall"
+            case.add(what, [at_least("removed", 1 - some / none, 0.0)], change(none, some))
+
+
+def _depends(data: CampaignData, case: Case) -> None:
+    falls: dict[tuple[str, str], Uncertain] = {}
+    for family in data.families("workers"):
+        pair = _first_workers(family)
+        if not pair:
+            continue
+        before, after = (group.get("e2e") or group.get("e2e", COLD) for group in pair)
+        conditions = pair[0].conditions
+        if before is not None and after is not None:
+            falls.setdefault((conditions.board, conditions.network), 1 - after / before)
+    if len(falls) < 2:
+        return
+    most, least = highest(falls.values()), lowest(falls.values())
+    named = ", ".join(f"{board} {network} {fall.value:.1%}" for (board, network), fall in falls.items())
+    bound = at_least("largest less smallest", most - least, DEPENDS_SHARE)
+    case.add("end-to-end time falls with the first worker by", [bound], named)
+
+
+def _relative_speeds(data: CampaignData, case: Case) -> None:
+    shorter = longer = False
+    for family in data.families("workers"):
+        for phase in (COLD, LATER):
+            ratio = _fetch_over_compute(family, phase)
+            one = family.members.get(1)
+            stall, compute = (one.get("stall", phase), one.compute()) if one else (None, None)
+            if ratio is None or stall is None or compute is None:
+                continue
+            left = stall / compute
+            what = f"{family.label}, {PHASES[phase]}, fetching takes {ratio.value:.2f} of the compute time"
+            if ratio.hi < 1 / LONGER:
+                case.add(what, [at_most("stall with 1 worker, of compute", left, HIDDEN_SHARE)])
+                shorter = True
+            elif ratio.lo > LONGER:
+                case.add(what, [at_least("stall with 1 worker, of compute", left, HIDDEN_SHARE)])
+                longer = True
+    case.require(shorter, "a setting with 0 and 1 worker where fetching is clearly shorter than compute")
+    case.require(longer, "a setting with 0 and 1 worker where fetching is clearly longer than compute")
+
+
+def _more_workers(data: CampaignData, case: Case) -> None:
+    keeps_up = falls_behind = False
+    for family in data.families("workers"):
+        more = next((group for count, group in family.ordered() if count > 1), None)
+        one = family.members.get(1)
+        for phase in (COLD, LATER) if one and more else ():
+            assert one is not None and more is not None
+            ratio = _fetch_over_compute(family, phase)
+            stalls, epochs = _both(one, more, "stall", phase), _both(one, more, "e2e", phase)
+            if ratio is None or stalls is None or epochs is None:
+                continue
+            what = f"{family.label}, {PHASES[phase]}, 1 → {more.conditions.workers} workers"
+            if ratio.lo > LONGER:
+                bound = at_least("removed", 1 - stalls[1] / stalls[0], HELPS_SHARE)
+                case.add(f"{what}, one cannot keep up; stall", [bound], change(*stalls))
+                falls_behind = True
+            elif ratio.hi < 1 / LONGER:
+                bound = at_most("gained", 1 - epochs[1] / epochs[0], NO_GAIN_SHARE)
+                case.add(f"{what}, one keeps up; end to end", [bound], change(*epochs))
+                keeps_up = True
+    case.require(keeps_up, "0, 1 and 2 workers where one keeps up")
+    case.require(falls_behind, "0, 1 and 2 workers where one cannot keep up")
+
+
+def _energy_kept(data: CampaignData, case: Case) -> None:
+    for family in data.families("workers"):
+        counted = [(count, group) for count, group in family.ordered() if count <= MOST_WORKERS]
+        if len(counted) < 2 or counted[0][0] != 0:
+            continue
+        none, some = counted[0][1], counted[-1][1]
+        energies, epochs = _both(none, some, "energy", LATER), _both(none, some, "e2e", LATER)
+        if energies is None or epochs is None:
+            continue
+        powers = energies[0] / epochs[0], energies[1] / epochs[1]
+        bounds = [
+            at_least("power rises by", powers[1] / powers[0] - 1, 0.0),
+            at_most("energy rises by", energies[1] / energies[0] - 1, KEPT_SHARE),
+        ]
+        numbers = f"{powers[0].value:.1f} → {powers[1].value:.1f} W"
+        case.add(f"{family.label}, {_workers((none, some))}", bounds, numbers)
+    for seed, printed in enumerate(data.printed.pipelining_energy):
+        rise = Uncertain.around(printed.change, PRINTED_DEVIATION, seed)
+        bound = at_most("energy rises by", rise, KEPT_SHARE)
+        case.add(f"{printed.board}, {printed.network}, 0 → 4 workers, as printed", [bound])
+
+
+def _fetch_over_compute(family: Family, phase: str) -> Uncertain | None:
+    """Return how long a minibatch is fetched, over its compute: without workers the loop waits for all of it.
+
+    Part of that wait may be hidden behind earlier steps, where the loop does not wait for each of them.
+    """
+    none = family.members.get(0)
+    if none is None:
+        return None
+    wait, compute = none.get("wait", phase), none.compute()
+    return wait / compute if wait is not None and compute is not None else None
+
+
+def _first_workers(family: Family) -> tuple[RepeatedRuns, RepeatedRuns] | None:
+    """Return the runs without workers and with the fewest."""
+    counted = family.ordered()
+    return (counted[0][1], counted[1][1]) if counted[0][0] == 0 else None
+
+
+def _both(one: RepeatedRuns, other: RepeatedRuns, metric: str, phase: str) -> tuple[Uncertain, Uncertain] | None:
+    first, second = one.get(metric, phase), other.get(metric, phase)
+    return (first, second) if first is not None and second is not None else None
+
+
+def _workers(pair: tuple[RepeatedRuns, RepeatedRuns]) -> str:
+    counts = pair[0].conditions.workers, pair[1].conditions.workers
+    return f"{counts[0]} → {counts[1]} {'worker' if counts[1] == 1 else 'workers'}"
+
+
+CLAIMS = (
+    Claim(
+        "3", "Pipelining always cuts the stall",
+        "AGX: LeNet 21.9 → 12.1 s, ResNet 24.7 → 13.3 s, MobileNet 286 → 13.3 s per epoch",
+        "the same setting with 0 and 1 worker", _always_cuts,
+    ),
+    Claim(
+        "4", "How much the epoch time falls with pipelining depends on network and device",
+        "AGX: ResNet 2.9 %, MobileNet about 50 %; NX: MobileNet 38.7 %",
+        "0 and 1 worker for two networks or devices", _depends,
+        simulated="the times of its loader and its steps were fitted to the same figures",
+    ),
+    Claim(
+        "5", "The relative speeds of storage, CPU and GPU decide the stall, not their absolute speeds",
+        "NX, MobileNet, HDD: fetching takes twice the compute time, one worker leaves 456 s; AGX, ResNet: 13.3 s",
+        "settings with 0 and 1 worker, some where fetching is shorter than compute, some where it is longer",
+        _relative_speeds,
+    ),
+    Claim(
+        "6", "More workers help only where one cannot keep up",
+        "NX, MobileNet, HDD: 67 % less stall with the second; AGX: no change",
+        "0, 1 and 2 workers, where one keeps up and where it does not", _more_workers,
+    ),
+    Claim(
+        "7", "Pipelining raises power but keeps or lowers energy",
+        "0 → 4 workers: AGX LeNet -5.4 %, MobileNet -20 %, NX MobileNet -39 %; exception: Nano LeNet +4.7 %",
+        "0 and 4 workers on a device with a power sensor", _energy_kept,
+        simulated="its power model was fitted to the same figures",
+        emulated="the power is this machine's, not the board's",
+    ),
+)  # fmt: skip
