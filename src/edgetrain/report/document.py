@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import json
-import math
+import re
 import sys
-from collections.abc import Mapping
-from enum import Enum
-from pathlib import Path
 from typing import Any
 
+from edgetrain.documents import to_document
+from edgetrain.schema import SCHEMA
 
-def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: numpy scalars as numbers, NaN and infinity as None."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, Enum):
-        return plain(value.value)
-    if isinstance(value, (list, tuple, set)):
-        return [plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Path):
-        return str(value)
-    return value
+# Control characters above those that JSON escapes, and marks that change the direction of text: terminals obey both.
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
-def emit(document: Mapping[str, Any]) -> None:
-    """Write the document to stdout, and nothing else."""
-    sys.stdout.write(json.dumps(plain(document), indent=2, ensure_ascii=False) + "\n")
+def _escape(mark: str) -> str:
+    return f"\\u{ord(mark):04x}"
+
+
+def emit(result: Any) -> None:
+    """Write a typed result as one JSON document to stdout, its schema version first, and nothing else."""
+    document = to_document(result)
+    if isinstance(document, dict):
+        document = {"schema": document.pop("schema", SCHEMA), **document}
+    text = _UNPRINTABLE.sub(lambda found: _escape(found[0]), json.dumps(document, indent=2, ensure_ascii=False))
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # a stdout that is not UTF-8, or a damaged name
+        text = json.dumps(document, indent=2)
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()

@@ -1,75 +1,115 @@
-"""What can be measured here and what cannot, for a person in a terminal."""
+"""The papers' statements tested against somebody's runs, as text and as Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from edgetrain.units import spell, spell_bytes, spell_seconds
+from edgetrain.analysis import Evidence, FindingsReport, StudyFinding, Verdict
 
-_AREAS = (
-    "training",
-    "cpu",
-    "memory",
-    "memory clock",
-    "storage",
-    "gpu",
-    "temperature",
-    "power",
-    "control",
-    "lab",
-    "record",
-)
-_MARKS = {True: ("yes", "green"), False: ("no", "red"), None: ("–", "bright_black")}
+COLOURS = {Verdict.HOLDS: "green", Verdict.CANNOT_SAY: "yellow", Verdict.DOES_NOT: "red"}
+PAPERS = {"hipc": ("HiPC-SRS 2021", "III-"), "sigmetrics": ("SIGMETRICS 2023", "")}  # name and numbering
+MOST_NAMED = 5  # runs named one by one
 
 
-def show_findings(document: Mapping[str, Any]) -> RenderableType:
-    """Return `doctor`'s document as text: the device, each finding, then the commands that would mend something."""
-    findings = document["findings"]
-    parts: list[RenderableType] = [_device(document), Text(""), _table(findings)]
-    fixes = [finding for finding in findings if finding["fix"]]
-    if fixes:
-        parts += [Text(""), Text("what would mend it", style="bold")]
-        for finding in fixes:
-            parts.append(Text.assemble((f"  {finding['what']}: ", ""), (finding["fix"], "cyan")))
-    parts += [Text(""), Text(_cost(document["overhead"]))]
-    return Group(*parts)
+def reason_text(finding: StudyFinding) -> str:
+    """Return the reason in brackets, or nothing."""
+    return f" ({finding.reason})" if finding.reason else ""
 
 
-def _device(document: Mapping[str, Any]) -> Text:
-    device, power = document["device"], document["power"]
-    facts = [
-        device["model"] or device["name"],
-        f"{device['cores']} cores" if device["cores"] else None,
-        spell_bytes(device["ram_bytes"]) + " RAM" if device["ram_bytes"] else None,
-        device["gpu"],
-        f"kernel {device['kernel']}" if device["kernel"] else None,
-    ]
-    text = Text(", ".join(str(fact) for fact in facts if fact), style="bold")
-    if power is None:
-        text.append("\nenergy: cannot be measured here, no power sensor answers; it will be null", style="")
-    else:
-        how = "its own counter" if power["counter_column"] else "integral of " + " + ".join(power["columns"])
-        new = f", a new value every {spell_seconds(power['refresh_s'])}" if power["refresh_s"] else ""
-        text.append(f"\nenergy: of the {power['scope']}, from {how}{new}", style="")
+def supports_text(one: Evidence) -> str:
+    """Return whether a comparison supports its statement, for a table in Markdown."""
+    return "cannot say" if one.speaks_for is None else "yes" if one.speaks_for else "**no**"
+
+
+def finding_text(finding: StudyFinding, numbering: str, label: bool = False, evidence: bool = True) -> Text:
+    """Return one finding: number, statement, verdict, reason, and the comparisons behind it."""
+    origin = f" [{finding.origin.value}]" if label and finding.origin is not None else ""
+    text = Text(f"\n{numbering}{finding.letter}  {finding.claim}{origin}: ", style="bold")
+    text.append(finding.verdict.value, style=f"bold {COLOURS[finding.verdict]}")
+    text.append(reason_text(finding), style="not bold")
+    for one in finding.evidence if evidence else ():
+        text.append("\n" + _line(one), style="not bold")
     return text
 
 
-def _table(findings: list[Mapping[str, Any]]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for header in ("area", "what", "works", "found"):
-        table.add_column(header, overflow="fold")
-    for finding in sorted(findings, key=lambda each: _AREAS.index(each["area"]) if each["area"] in _AREAS else 99):
-        mark, style = _MARKS[finding["works"]]
-        table.add_row(finding["area"], finding["what"], Text(mark, style=style), Text(finding["detail"]))
-    return table
+def show_findings(report: FindingsReport, evidence: bool = False) -> RenderableType:
+    """Return the verdicts paper by paper; by default with the one comparison that decides each."""
+    parts: list[RenderableType] = [Text(_about(report))]
+    for heading, numbering, found in _grouped(report):
+        parts.append(Text(f"\n{heading}: {_count(found)}", style="bold underline"))
+        for finding in found:
+            parts.append(finding_text(finding, numbering, evidence=evidence))
+            if not evidence and not finding.refused and finding.evidence:
+                parts.append(Text(_line(deciding(finding)) + _more(finding)))
+    parts.append(Text("\nbrackets hold 95 % intervals; times are per minibatch", style="dim"))
+    return Group(*parts)
 
 
-def _cost(overhead: Mapping[str, Any]) -> str:
-    share = overhead["cpu_share"] * 100
-    count = len(overhead["per_probe"])
-    return f"sampling these sensors costs {spell(share, '%', 2)} of one core here (measured, {count} probes)"
+def findings_markdown(report: FindingsReport, command: str) -> str:
+    """Return the verdicts and every comparison as Markdown."""
+    lines = ["# The papers' findings in these runs", "", f"`{command}`: {_about(report)}", ""]
+    for heading, numbering, found in _grouped(report):
+        lines += [f"## {heading}", "", _count(found) + ".", "", "| finding | verdict |", "|---|---|"]
+        lines += [
+            f"| {numbering}{finding.letter} {finding.claim} | **{finding.verdict.value}**{reason_text(finding)} |"
+            for finding in found
+        ]
+        for finding in found:
+            if finding.evidence:
+                lines += ["", f"### {numbering}{finding.letter}: {finding.verdict.value}", ""]
+                lines += ["| | numbers | supports it |", "|---|---|---|"]
+                lines += [f"| {one.what} | {one.ours} | {supports_text(one)} |" for one in finding.evidence]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def deciding(finding: StudyFinding) -> Evidence:
+    """Return the comparison that the verdict follows from."""
+    wanted = {Verdict.HOLDS: True, Verdict.DOES_NOT: False, Verdict.CANNOT_SAY: None}[finding.verdict]
+    return next((one for one in finding.evidence if one.speaks_for is wanted), finding.evidence[0])
+
+
+def _line(one: Evidence) -> str:
+    mark = "?  " if one.speaks_for is None else "yes" if one.speaks_for else "NO "
+    paper = f"   [paper: {one.paper}]" if one.paper != "–" else ""
+    return f"  {mark}  {one.what}: {one.ours}{paper}"
+
+
+def _more(finding: StudyFinding) -> str:
+    others = len(finding.evidence) - 1
+    return f"   (and {others} more)" if others else ""
+
+
+def _grouped(report: FindingsReport) -> list[tuple[str, str, list[StudyFinding]]]:
+    """Return heading, numbering and findings of each paper, those of each origin apart."""
+    keys = dict.fromkeys((finding.paper, finding.origin) for finding in report.findings)
+    groups = []
+    for paper, origin in keys:
+        name, numbering = PAPERS.get(paper, (paper, ""))
+        found = [finding for finding in report.findings if (finding.paper, finding.origin) == (paper, origin)]
+        groups.append((f"{name}, {origin.value if origin else 'no'} runs", numbering, found))
+    return groups
+
+
+def _count(found: Sequence[StudyFinding]) -> str:
+    counts = [(verdict, sum(finding.verdict is verdict for finding in found)) for verdict in Verdict]
+    spelled = {Verdict.HOLDS: "hold", Verdict.DOES_NOT: "do not", Verdict.CANNOT_SAY: "cannot be judged"}
+    return f"of {len(found)} statements " + ", ".join(f"{count} {spelled[verdict]}" for verdict, count in counts)
+
+
+def _about(report: FindingsReport) -> str:
+    where = f"campaign {', '.join(report.campaigns)}" if report.campaigns else "runs without a campaign"
+    parts = [f"{report.runs} runs; {where}"]
+    if report.doubtful:
+        parts.append(f"{len(report.doubtful)} have doubts and count: {_named(report.doubtful)}")
+    if report.left_out:
+        parts.append(f"{len(report.left_out)} left out: {_named(report.left_out)}")
+    return "; ".join(parts)
+
+
+def _named(runs: Sequence[str]) -> str:
+    more = f" and {len(runs) - MOST_NAMED} more" if len(runs) > MOST_NAMED else ""
+    return ", ".join(runs[:MOST_NAMED]) + more

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from edgetrain.importers import Imported
 from edgetrain.report.text import plain_table
 
 MOST_PROBLEMS = 12  # shown of one import; --json has all
 
 
-def show_imports(found: Sequence[Mapping[str, Any]]) -> RenderableType:
+def show_imports(found: Sequence[Imported]) -> RenderableType:
     """Return the imports and their problems."""
     table = plain_table("imported", "as", "minibatches", "rows", "problems", title="origin: replayed")
     for each in found:
-        minibatches = "–" if each["minibatches"] is None else f"{each['minibatches']}"
-        name = PurePath(each["source"]).name
-        table.add_row(
-            name, f"{each['kind']} {each['id']}", minibatches, f"{each['samples']}", f"{len(each['problems'])}"
-        )
+        minibatches = "–" if each.minibatches is None else f"{each.minibatches}"
+        name = PurePath(each.source).name
+        table.add_row(name, f"{each.kind} {each.id}", minibatches, f"{each.samples}", f"{len(each.problems)}")
     parts: list[RenderableType] = [table]
     for each in found:
-        if each["problems"]:
-            parts.append(Text(f"\n{each['id']}: what was wrong in {PurePath(each['source']).name}", style="yellow"))
-            parts += [Text(f"  {problem}") for problem in each["problems"][:MOST_PROBLEMS]]
-            if len(each["problems"]) > MOST_PROBLEMS:
-                parts.append(Text(f"  … and {len(each['problems']) - MOST_PROBLEMS} more; --json lists all"))
-    runs = [each["id"] for each in found if each["kind"] == "run"]
-    tables = [each["id"] for each in found if each["kind"] == "campaign"]
+        if each.problems:
+            parts.append(Text(f"\n{each.id}: what was wrong in {PurePath(each.source).name}", style="yellow"))
+            parts += [Text(f"  {problem}") for problem in each.problems[:MOST_PROBLEMS]]
+            if len(each.problems) > MOST_PROBLEMS:
+                parts.append(Text(f"  … and {len(each.problems) - MOST_PROBLEMS} more; --json lists all"))
+    runs = [each.id for each in found if each.kind == "run"]
+    tables = [each.id for each in found if each.kind == "campaign"]
     if runs:
         parts.append(Text(f"\nnext: edgetrain show {runs[-1]}"))
     elif tables:

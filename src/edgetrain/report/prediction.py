@@ -2,133 +2,171 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
+import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from edgetrain.prediction import (
+    MethodErrors,
+    PredictionTable,
+    PriorList,
+    ProfilingCost,
+    ProfilingPlan,
+    ProfilingRun,
+    UnitFactors,
+)
+from edgetrain.recommendation import BudgetEvaluation, Evaluation, spell_mode
 from edgetrain.report.text import plain_table
-from edgetrain.units import spell, spell_seconds
+from edgetrain.schema import PowerMode
+from edgetrain.units import HZ_PER_KHZ, MS_PER_S, W_PER_MW, spell, spell_seconds
 
 MOST_ROWS = 12
 
 
-def show_evaluation(document: Mapping[str, Any]) -> RenderableType:
-    """Return errors, coverage and cost of each method over the modes it did not see."""
-    prior = document["prior"]
-    held = ", ".join(prior["held"]) or "nothing: only the generic guess"
+def show_evaluation(found: Evaluation) -> RenderableType:
+    """Return errors, coverage and cost of each method over the modes that it did not see."""
+    held = ", ".join(found.prior.held) or "no networks, only generic coefficients"
     table = plain_table(
         "method", "time", "power", "energy", "p95 time", "in 90 %: t / p", "width t / p", "fit + predict"
     )
-    for name, found in [(document["method"], document), *document.get("baselines", {}).items()]:
-        cover, width = found.get("coverage90"), found.get("width90")
-        table.add_row(
-            name,
-            *(f"{found[q]['mape']['mean']:.1f} %" for q in ("time", "power", "energy")),
-            f"{found['time']['p95']['mean']:.1f} %",
-            "–" if cover is None else f"{cover['time']:.0f} / {cover['power']:.0f} %",
-            "–" if width is None else f"{width['time']:.0f} / {width['power']:.0f} %",
-            spell_seconds(found["fit_s"]),
-        )
+    for name, errors in [(found.method, found), *found.baselines.items()]:
+        table.add_row(name, *_error_cells(errors))
     parts: list[RenderableType] = [
-        Text(f"{document['table']}: {document['modes']} modes, {document['profile']} profiled", style="bold"),
-        Text(f"mean error over the modes not profiled, {len(document['seeds'])} seeds; predicted against the table"),
+        Text(f"{found.table}: {found.modes} modes, {found.profile} profiled", style="bold"),
+        Text(f"mean error over the modes not profiled, {len(found.seeds)} seeds; predictions against the table"),
         Text(""),
         table,
-        Text(f"\nthe prior held: {held}", style="bright_black"),
-        Text(f"energy follows {document['energy_follows']}", style="bright_black"),
+        Text(f"\nthe prior holds: {held}", style="bright_black"),
+        Text(f"energy follows {found.energy_follows}", style="bright_black"),
     ]
-    budgets = document.get("budgets")
-    if budgets:
-        penalty = budgets["penalty_pct"]
-        said = (
-            f"\nchoosing under {budgets['limits']} power limits: {penalty['mean']:.1f} % slower than the best mode "
-            f"on average (median {penalty['median']:.1f} %), {100 * budgets['broken']:.1f} % of the limits broken, "
-            f"worst by {spell(budgets['over_w_max'], 'W')}"
-        )
-        parts.append(Text(said))
+    if found.budgets is not None:
+        parts.append(Text(f"\n{_spell_budgets(found.budgets)}"))
     return Group(*parts)
 
 
-def show_plan(document: Mapping[str, Any]) -> RenderableType:
-    """Return which modes to profile, in the board's order, and what to expect after each."""
-    table = plain_table("mode", "how telling", "error left after it: time", "power")
-    for row in document["modes"]:
-        table.add_row(
-            row["mode"],
-            f"{row['rank']}.",
-            _percent(row["time_error_after"]),
-            _percent(row["power_error_after"]),
-        )
-    parts: list[RenderableType] = [
-        Text(f"profile these {len(document['modes'])} modes, in this order", style="bold"),
-        Text(""),
-        table,
-        Text(f"\n{_cost(document['cost'])}"),
-        Text("errors are expected means over all modes (predicted), had the modes before been profiled too"),
+def _error_cells(errors: MethodErrors) -> list[str]:
+    cover, width = errors.coverage90, errors.width90
+    return [
+        *(f"{quantity.mape.mean:.1f} %" for quantity in (errors.time, errors.power, errors.energy)),
+        f"{errors.time.p95.mean:.1f} %",
+        "–" if cover is None else f"{cover.time:.0f} / {cover.power:.0f} %",
+        "–" if width is None else f"{width.time:.0f} / {width.power:.0f} %",
+        spell_seconds(errors.fit_s),
     ]
-    parts += [Text(f"! {warning}", style="yellow") for warning in document.get("warnings", ())]
-    return Group(*parts)
 
 
-def show_steps(document: Mapping[str, Any]) -> RenderableType:
-    """Return what profiling one mode at a time found."""
-    table = plain_table("mode", "time", "power", "error expected: time", "power")
-    for step in document["steps"]:
-        if step["refusal"] is not None:
-            table.add_row(step["mode"], "refused", "–", "–", "–")
-            continue
-        table.add_row(
-            step["mode"],
-            spell_seconds(step["time_s"]),
-            spell(step["power_w"], "W"),
-            _percent(step["time_error"]),
-            _percent(step["power_error"]),
-        )
-    words = "reached" if document["reached"] else "NOT reached"
-    origin = document["origin"]
-    return Group(
-        Text(f"{len(document['steps'])} modes profiled ({origin}); {document['until_pct']:g} % {words}", style="bold"),
-        Text(""),
-        table,
-        *(Text(f"! {warning}", style="yellow") for warning in document.get("warnings", ())),
+def _spell_budgets(budgets: BudgetEvaluation) -> str:
+    return (
+        f"choosing under {budgets.limits} power limits: {budgets.penalty_pct.mean:.1f} % slower than the best mode "
+        f"on average (median {budgets.penalty_pct.median:.1f} %), {100 * budgets.broken:.1f} % of the limits exceeded, "
+        f"at most by {spell(budgets.over_w_max, 'W')}"
     )
 
 
-def show_table(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Return the quickest modes of a prediction; the whole of it is in the CSV or the JSON."""
-    table = plain_table("mode", "time", "power", "energy", "")
-    for row in rows:
+def show_plan(plan: ProfilingPlan) -> RenderableType:
+    """Return which modes to profile, in the order of the visit, and the error to expect after each."""
+    table = plain_table("mode", "importance", "error then: time", "power")
+    for planned in plan.modes:
         table.add_row(
-            row["mode"],
-            f"{spell_seconds(row['time_s'])} ({spell_seconds(row['time_s_lo'])} to {spell_seconds(row['time_s_hi'])})",
-            f"{row['power_w']:.1f} W ({row['power_w_lo']:.1f} to {row['power_w_hi']:.1f})",
-            f"{row['energy_j']:.3g} J",
-            "extrapolated" if row["extrapolated"] else "",
+            spell_mode(planned.power_mode),
+            f"{planned.rank}.",
+            _percent(planned.time_error_after),
+            _percent(planned.power_error_after),
         )
-    more = f"the quickest {len(rows)} of {document['modes']} modes; predicted, 90 % intervals, per minibatch"
-    return Group(
-        Text(more, style="bold"),
+    parts: list[RenderableType] = [
+        Text(f"profile these {len(plan.modes)} modes, in this order", style="bold"),
         Text(""),
         table,
-        Text(f"\nexpected error: time {_percent(document['expected_error']['time'])}, power "
-             f"{_percent(document['expected_error']['power'])}"),
-        *(Text(f"! {warning}", style="yellow") for warning in document["warnings"]),
-    )  # fmt: skip
+        Text(f"\n{_spell_cost(plan.cost)}"),
+        Text("errors are expected means over all modes (predicted), once the modes up to this importance are profiled"),
+    ]
+    parts += [Text(f"! {warning}", style="yellow") for warning in plan.warnings]
+    return Group(*parts)
 
 
-def show_priors(document: Mapping[str, Any]) -> RenderableType:
+def show_profiling(run: ProfilingRun) -> RenderableType:
+    """Return what profiling one mode at a time found."""
+    table = plain_table("mode", "time", "power", "error expected: time", "power")
+    for step in run.steps:
+        if step.refusal is not None:
+            table.add_row(step.mode, "refused", "–", "–", "–")
+            continue
+        table.add_row(
+            step.mode,
+            spell_seconds(step.time_s),
+            spell(step.power_w, "W"),
+            _percent(step.time_error),
+            _percent(step.power_error),
+        )
+    words = "reached" if run.reached else "NOT reached"
+    return Group(
+        Text(f"{len(run.steps)} modes profiled ({run.origin}); {run.until_pct:g} % {words}", style="bold"),
+        Text(""),
+        table,
+        *(Text(f"! {warning}", style="yellow") for warning in run.warnings),
+    )
+
+
+def show_table(found: PredictionTable) -> RenderableType:
+    """Return the fastest modes of a prediction; all of them are in the CSV or the JSON."""
+    table = plain_table("mode", "time", "power", "energy", "")
+    columns = found.columns
+    fastest = np.argsort(columns.time_ms, kind="stable")[:MOST_ROWS].tolist()
+    for row in fastest:
+        times = [spell_seconds(float(column[row]) / MS_PER_S)
+                 for column in (columns.time_ms, columns.time_ms_lo, columns.time_ms_hi)]  # fmt: skip
+        watts = [float(column[row]) * W_PER_MW
+                 for column in (columns.power_mw, columns.power_mw_lo, columns.power_mw_hi)]  # fmt: skip
+        table.add_row(
+            spell_mode(_mode(found, row)),
+            f"{times[0]} ({times[1]} to {times[2]})",
+            f"{watts[0]:.1f} W ({watts[1]:.1f} to {watts[2]:.1f})",
+            f"{columns.energy_mj[row] / 1e3:.3g} J",
+            "extrapolated" if columns.extrapolated[row] else "",
+        )
+    level, error = f"{100 * found.level:g} % intervals", found.expected_error
+    unit = [] if found.unit is None else [Text(_unit_line(found.unit))]
+    return Group(
+        Text(f"the fastest {len(fastest)} of {found.modes} modes; predicted, {level}, per minibatch", style="bold"),
+        Text(""),
+        table,
+        Text(f"\nexpected error: time {_percent(error.time)}, power {_percent(error.power)}"),
+        *unit,
+        *(Text(f"! {warning}", style="yellow") for warning in found.warnings),
+    )
+
+
+def _unit_line(unit: UnitFactors) -> str:
+    parts = [
+        f"{name} {100 * (factor.value - 1):+.1f} % ({100 * (factor.lo - 1):+.1f} to {100 * (factor.hi - 1):+.1f})"
+        for name, factor in (("time", unit.time), ("power", unit.power))
+    ]
+    modes = "1 mode" if unit.modes == 1 else f"{unit.modes} modes"
+    return f"this unit against its kind, by {modes} of {unit.profile}: {', '.join(parts)}"
+
+
+def _mode(found: PredictionTable, row: int) -> PowerMode:
+    columns = found.columns
+    gpu, emc = (None if np.isnan(clock[row]) else int(clock[row]) for clock in (columns.gpu_hz, columns.emc_hz))
+    return PowerMode(int(columns.cores[row]), round(float(columns.cpu_khz[row]) * HZ_PER_KHZ), gpu, emc)
+
+
+def show_priors(found: PriorList) -> RenderableType:
     """Return the priors and the networks in each."""
     table = plain_table("prior", "network", "board", "kind", "modes", "scatter: time", "power")
-    for prior in document["priors"]:
-        for entry in prior["entries"]:
-            kind = entry["kind"] + (f", batch {entry['batch_size']:g}" if entry["batch_size"] else "")
+    for prior in found.priors:
+        for entry in prior.entries:
+            kind = entry.kind + (f", batch {entry.batch_size:g}" if entry.batch_size else "")
             table.add_row(
-                prior["name"], entry["network"], entry["board"], kind, str(entry["modes"]),
-                _percent(entry["time_scatter"]), _percent(entry["power_scatter"]),
-            )  # fmt: skip
-    sources = [Text(f"{prior['name']}: {prior['provenance']}", style="bright_black") for prior in document["priors"]]
+                prior.name,
+                entry.network,
+                entry.board,
+                kind,
+                str(entry.modes),
+                _percent(entry.time_scatter),
+                _percent(entry.power_scatter),
+            )
+    sources = [Text(f"{prior.name}: {prior.provenance}", style="bright_black") for prior in found.priors]
     return Group(table, Text(""), *sources)
 
 
@@ -136,14 +174,13 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
-def _cost(cost: Mapping[str, Any]) -> str:
-    training = cost["training_min"]
-    if training is None:
+def _spell_cost(cost: ProfilingCost) -> str:
+    if cost.training_min is None:
         return (
-            f"takes {cost['switching_min']:.0f} min of switching and settling, plus {cost['minibatches']} minibatches "
+            f"takes {cost.switching_min:.0f} min of switching and settling, plus {cost.minibatches} minibatches "
             "in each mode (how long those take is not known before one mode is profiled; give --minibatch-ms)"
         )
     return (
-        f"takes about {cost['switching_min'] + training:.0f} min: {cost['switching_min']:.0f} of switching and "
-        f"settling, {training:.0f} of training ({cost['minibatches']} minibatches in each mode, predicted)"
+        f"takes about {cost.switching_min + cost.training_min:.0f} min: {cost.switching_min:.0f} of switching and "
+        f"settling, {cost.training_min:.0f} of training ({cost.minibatches} minibatches in each mode, predicted)"
     )

@@ -1,17 +1,33 @@
-"""What a person reads in a terminal: one run, many runs, a comparison."""
+"""Text for the terminal: one run, many runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from edgetrain.analysis import EpochSummary, Summary
+from edgetrain.record import LimitsRecord, RunRow
+from edgetrain.report.machine import machine_table
+from edgetrain.report.terminal import PlainConsole, console, plain_table, printable
 from edgetrain.units import spell, spell_bytes, spell_seconds
+
+__all__ = [
+    "CAUSES",
+    "PARTS",
+    "PlainConsole",
+    "console",
+    "list_runs",
+    "plain_table",
+    "printable",
+    "show_run",
+    "spell_limits",
+    "spell_workers",
+    "with_pm",
+]
 
 BAR = 28  # characters of a bar
 FIRST_EPOCHS, LAST_EPOCHS = 8, 4  # shown of a run that has more
@@ -26,32 +42,14 @@ CAUSES = (
     ("blocked_s", "blocked on storage, network or a lock"),
     ("preprocess_s", "pre-processing (CPU work of the loader)"),
     ("contention_s", "contention (ready to run, no core free)"),
-    ("handover_s", "hand-over (batch made, not yet in the loop's hands)"),
+    ("handover_s", "hand-over (batch made, not yet received by the loop)"),
 )
 
 
-def console(stderr: bool = False) -> Console:
-    """Return a console that keeps tables readable when piped."""
-    found = Console(stderr=stderr, highlight=False)
-    if not found.is_terminal:
-        # A height too: without it rich takes any terminal called dumb for 80 columns.
-        found = Console(stderr=stderr, highlight=False, width=max(found.width, 118), height=found.height)
-    return found
-
-
-def plain_table(*headers: str, title: str | None = None) -> Table:
-    """Return a table in our look: no box, first column left, the rest right."""
-    table = Table(box=None, title=title, title_justify="left", header_style="bold", pad_edge=False)
-    for place, header in enumerate(headers):
-        width = max(len(line) for line in header.split("\n"))
-        table.add_column(header, justify="left" if place == 0 else "right", no_wrap=place > 0, min_width=width)
-    return table
-
-
-def show_run(document: Mapping[str, Any]) -> RenderableType:
+def show_run(summary: Summary) -> RenderableType:
     """Return one run for the terminal."""
-    parts: list[RenderableType] = [_headline(document), Text("")]
-    epochs: Sequence[Mapping[str, Any]] = document["epochs"]
+    parts: list[RenderableType] = [_headline(summary), Text("")]
+    epochs = summary.epochs
     if not epochs:
         parts.append(Text("no minibatch was recorded", style="red"))
     else:
@@ -60,34 +58,52 @@ def show_run(document: Mapping[str, Any]) -> RenderableType:
             left_out = len(epochs) - len(_few(epochs))
             parts.append(Text(f"{left_out} epochs between these are left out here; --json has them all"))
         parts += [Text(""), _bars(_few(epochs)), Text(""), _why(epochs), Text("")]
-    parts.append(_numbers(document))
-    parts += _doubts(document)
+        parts += [*_loop_lines(summary), *_process_table(summary)]
+        parts += machine_table(_few(epochs))
+    parts.append(_numbers(summary))
+    parts += _doubts(summary)
     return Group(*parts)
 
 
-def _headline(document: Mapping[str, Any]) -> Text:
-    workload, loading = document.get("workload") or {}, document.get("loading") or {}
-    compute, device = document.get("compute") or {}, document.get("device") or {}
+def _headline(summary: Summary) -> Text:
+    workload, loading, compute, device = summary.workload, summary.loading, summary.compute, summary.device
     text = Text()
-    text.append(str(document["run"]), style="bold")
-    text.append(f"   {document.get('origin') or 'origin not known'}")
-    if document.get("state") != "finished":
-        text.append(f"   {document.get('state')}", style="red")
+    text.append(summary.run, style="bold")
+    text.append(f"   {summary.origin}")
+    if summary.state != "finished":
+        text.append(f"   {summary.state}", style="red")
+    kind = compute.kind if compute else None
     facts = [
-        str(workload.get("network") or "?"),
-        f"batch {workload.get('batch_size')}" if workload.get("batch_size") else "",
-        spell_workers(loading.get("workers")),
-        f"cache {loading.get('cache')}" if loading.get("cache") else "",
-        f"{compute.get('kind')}" if compute.get("kind") else "",
-        f"{document.get('timing')} timing" if document.get("timing") else "",
-        str(device.get("model") or device.get("name") or ""),
-        str(device.get("gpu") or "") if compute.get("kind") == "cuda" else "",
+        workload.network or "?",
+        f"batch {workload.batch_size}" if workload.batch_size else "",
+        spell_workers(loading.workers if loading else None),
+        f"cache {loading.cache}" if loading and loading.cache else "",
+        kind or "",
+        f"{summary.timing} timing" if summary.timing else "",
+        device.model or device.name or "",
+        (device.gpu or "") if kind == "cuda" else "",
     ]
     text.append("\n" + " · ".join(fact for fact in facts if fact))
-    limits = document.get("limits")
-    if limits:
-        text.append(f"\nheld down by the lab: {limits.get('asked')}")
+    if summary.limits:
+        text.append(f"\nlimited by the lab: {spell_limits(summary.limits)}")
+    if summary.power_mode and summary.power_mode.asked:
+        text.append(f"\npower mode: {summary.power_mode.held}")
     return text
+
+
+def spell_limits(limits: LimitsRecord) -> str:
+    """Spell the lab limits of a run for people."""
+    asked = limits.asked
+    words = [
+        f"storage like {asked.storage.name}" if asked.storage else "",
+        f"RAM {spell_bytes(asked.ram_bytes)}" if asked.ram_bytes and asked.taken_bytes else "",
+        f"page cache {spell_bytes(asked.page_cache_bytes)}" if asked.page_cache_bytes is not None else "",
+        f"{asked.cores} core{'' if asked.cores == 1 else 's'}" if asked.cores else "",
+        f"each core at {asked.cpu_share:.0%} of its speed" if asked.cpu_share else "",
+        f"accelerator {asked.accelerator}" if asked.accelerator else "",
+        f"every time divided by {asked.speed:g}" if asked.speed not in (None, 1.0) else "",
+    ]
+    return ", ".join(word for word in words if word) or "none"
 
 
 def spell_workers(workers: int | None) -> str:
@@ -96,7 +112,7 @@ def spell_workers(workers: int | None) -> str:
 
 
 class _Fitting:
-    """A table where it fits, several narrower ones where it does not: a column that is cut says something wrong."""
+    """A table where it fits, several narrower ones where it does not: a column that is cut misleads."""
 
     def __init__(self, wide: Table, *narrow: Table) -> None:
         self.wide, self.narrow = wide, narrow
@@ -112,14 +128,14 @@ class _Fitting:
             yield table
 
 
-def _few(epochs: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def _few(epochs: Sequence[EpochSummary]) -> Sequence[EpochSummary]:
     """Return the epochs that fit a screen: the first ones and the last."""
     if len(epochs) <= FIRST_EPOCHS + LAST_EPOCHS:
         return epochs
     return [*epochs[:FIRST_EPOCHS], *epochs[-LAST_EPOCHS:]]
 
 
-def _epochs(epochs: Sequence[Mapping[str, Any]]) -> RenderableType:
+def _epochs(epochs: Sequence[EpochSummary]) -> RenderableType:
     times = (
         "mini-\nbatches",
         "end to\nend",
@@ -133,16 +149,16 @@ def _epochs(epochs: Sequence[Mapping[str, Any]]) -> RenderableType:
     rest = ("read from\nmedium", "cached\nbefore → after", "energy")
     wide, left, right = plain_table("epoch", *times, *rest), plain_table("epoch", *times), plain_table("epoch", *rest)
     for epoch in _few(epochs):
-        number = str(epoch["epoch"])
+        number = str(epoch.epoch)
         spent = (
-            str(epoch["minibatches"]),
-            *(spell_seconds(epoch[name]) for name in ("e2e_s", "fetch_stall_s", "fill_s", "hidden_wait_s")),
-            *(spell_seconds(epoch[name]) for name in ("copy_s", "compute_s", "overhead_s")),
+            str(epoch.minibatches),
+            *(spell_seconds(getattr(epoch, name)) for name in ("e2e_s", "fetch_stall_s", "fill_s", "hidden_wait_s")),
+            *(spell_seconds(getattr(epoch, name)) for name in ("copy_s", "compute_s", "overhead_s")),
         )
         used = (
-            spell_bytes(epoch["read_bytes"]),
-            f"{_share(epoch['cached_share_before'])} → {_share(epoch['cached_share_after'])}",
-            with_pm(epoch["energy_j"], epoch["energy_pm_j"], "J"),
+            spell_bytes(epoch.read_bytes),
+            f"{_share(epoch.cached_share_before)} → {_share(epoch.cached_share_after)}",
+            with_pm(epoch.energy_j, epoch.energy_pm_j, "J"),
         )
         wide.add_row(number, *spent, *used)
         left.add_row(number, *spent)
@@ -161,100 +177,145 @@ def _share(share: float | None) -> str:
     return "–" if share is None else f"{share:.0%}"
 
 
-def _bars(epochs: Sequence[Mapping[str, Any]]) -> Text:
-    longest = max(epoch["e2e_s"] for epoch in epochs) or 1.0
+def _bars(epochs: Sequence[EpochSummary]) -> Text:
+    longest = max(epoch.e2e_s for epoch in epochs) or 1.0
     text = Text()
     for epoch in epochs:
-        text.append(f"epoch {epoch['epoch']:>3}  ")
+        text.append(f"epoch {epoch.epoch:>3}  ")
         used = 0
         for name, _, style in PARTS:
-            width = round((epoch[name] or 0.0) / longest * BAR * 2)
+            width = round((getattr(epoch, name) or 0.0) / longest * BAR * 2)
             text.append("█" * width, style=style)
             used += width
         text.append(" " * max(2, BAR * 2 + 2 - used))
-        text.append(f"{(epoch['fetch_stall_s'] / epoch['e2e_s'] if epoch['e2e_s'] else 0):.0%} stalled\n")
+        stalled = None if epoch.fetch_stall_s is None or not epoch.e2e_s else epoch.fetch_stall_s / epoch.e2e_s
+        text.append("stall not known\n" if stalled is None else f"{stalled:.0%} stalled\n")
     for _, label, style in PARTS:
         text.append("█ ", style=style)
         text.append(f"{label}   ")
     return text
 
 
-def _why(epochs: Sequence[Mapping[str, Any]]) -> RenderableType:
-    stall = sum(epoch["fetch_stall_s"] for epoch in epochs)
-    known = [epoch for epoch in epochs if epoch["stall_by"]]
-    if stall <= 0:
-        return Text("the loop never waited for data where it would have mattered")
+def _why(epochs: Sequence[EpochSummary]) -> RenderableType:
+    if all(epoch.fetch_stall_s is None for epoch in epochs):
+        return Text("fetch stalls are not known: no data loader was seen")
+    if sum(epoch.fetch_stall_s or 0.0 for epoch in epochs) <= 0:
+        return Text("no visible data stalls")
+    known = [(epoch.fetch_stall_s or 0.0, epoch.stall_by) for epoch in epochs if epoch.stall_by]
     if not known:
-        return Text("why it stalled is not known: no worker columns, or no verdict (see the doubts)")
-    table = plain_table("why the loop stood still", "time", "share of the stall")
-    total = sum(epoch["fetch_stall_s"] for epoch in known)
+        return Text("why it stalled is not known: loader workers were not timed, or too little is known (see doubts)")
+    table = plain_table("why the loop waited for data", "time", "share of the stall")
+    total = sum(stall for stall, _ in known)
     for name, label in CAUSES:
-        seconds = sum(epoch["stall_by"][name] for epoch in known)
+        seconds = sum(getattr(causes, name) for _, causes in known)
         table.add_row(label, spell_seconds(seconds), f"{seconds / total:.0%}" if total else "–")
     return table
 
 
-def _numbers(document: Mapping[str, Any]) -> Text:
-    minibatch, power, steady = document["minibatch"], document["power_w"], document["steady"]
+def _numbers(summary: Summary) -> Text:
+    minibatch, power, steady = summary.minibatch, summary.power_w, summary.steady
     text = Text()
-    if minibatch["median_ms"] is not None:
+    if minibatch.median_ms is not None:
         text.append(
-            f"minibatch, steady: median {spell(minibatch['median_ms'])} ms, mean {spell(minibatch['mean_ms'])} ms, "
-            f"p95 {spell(minibatch['p95_ms'])} ms, p99 {spell(minibatch['p99_ms'])} ms"
-            f"  (minibatches {steady['first']}–{steady['last']})\n"
+            f"minibatch, steady: median {spell(minibatch.median_ms)} ms, mean {spell(minibatch.mean_ms)} ms, "
+            f"p95 {spell(minibatch.p95_ms)} ms, p99 {spell(minibatch.p99_ms)} ms"
+            f"  (minibatches {steady.first}–{steady.last})\n"
         )
-    if power["mean"] is not None:
-        baseload = document.get("baseload_w")
+    if power.mean is not None:
+        baseload = spell(summary.baseload_w, "W") if summary.baseload_w else "not measured"
         text.append(
-            f"power, steady: median {spell(power['median'])} W, mean {spell(power['mean'])} W "
-            f"({document.get('power_scope')}); baseload {spell(baseload, 'W') if baseload else 'not measured'}\n"
+            f"power, steady: median {spell(power.median)} W, mean {spell(power.mean)} W "
+            f"({summary.power_scope}); baseload {baseload}\n"
         )
     else:
-        text.append(f"energy: not measured: {document.get('energy_reason')}\n")
-    split = document.get("energy_by")
+        text.append(f"energy: not measured: {summary.energy_reason}\n")
+    split = summary.energy_by
     if split:
         text.append(
-            f"energy: stalls {spell(split['stall_j'])} J, compute {spell(split['compute_j'])} J above a baseload of "
-            f"{spell(split['baseload_j'])} J, ± {spell(split['pm_j'], '', 2)} J\n"
+            f"energy: stalls {spell(split.stall_j)} J, compute {spell(split.compute_j)} J above a baseload of "
+            f"{spell(split.baseload_j)} J, ± {spell(split.pm_j, '', 2)} J\n"
         )
-    elif power["mean"] is not None:
-        text.append(f"energy by cause: not split: {document.get('energy_by_reason')}\n")
-    cost = document.get("overhead_pct")
-    text.append(f"the tool's own cost: {'not measured' if cost is None else f'{cost:.2g} % of the run'}")
-    beside = document.get("overhead") or {}
-    cpu, read = beside.get("sampler_cpu_share"), beside.get("sampler_read_share")
-    if cpu is not None and read is not None:
-        text.append(f" (sampler: {100 * cpu:.2g} % of one core, reading sensors {100 * read:.2g} % of the time)")
+    elif power.mean is not None:
+        text.append(f"energy by cause: not split: {summary.energy_by_reason}\n")
+    cost, own = summary.overhead_pct, summary.overhead
+    text.append(f"overhead of edgetrain: {'not measured' if cost is None else f'{cost:.2g} % of the run'}")
+    if own.sampler_cpu_share is not None and own.sampler_read_share is not None:
+        text.append(
+            f" (sampler: {100 * own.sampler_cpu_share:.2g} % of one core, reading sensors "
+            f"{100 * own.sampler_read_share:.2g} % of the time)"
+        )
     return text
 
 
-def _doubts(document: Mapping[str, Any]) -> list[RenderableType]:
-    doubts = document.get("doubts") or []
-    imported = (document.get("imported") or {}).get("problems") or []
+def _loop_lines(summary: Summary) -> list[RenderableType]:
+    """Return what is worth saying about the loop; nothing for a plain one."""
+    epochs = summary.epochs
+    minibatches = sum(epoch.minibatches for epoch in epochs)
+    steps = [epoch.optimizer_steps for epoch in epochs if epoch.optimizer_steps is not None]
+    trained = [epoch.trained for epoch in epochs if epoch.trained is not None]
+    lines = []
+    if steps and sum(steps) != minibatches:
+        lines.append(f"optimizer steps: {sum(steps)} for {minibatches} minibatches")
+    if trained and sum(trained) < minibatches:
+        lines.append(f"skipped: {minibatches - sum(trained)} of {minibatches} minibatches were not trained on")
+    evaluation_s = sum(epoch.evaluation_s or 0.0 for epoch in epochs)
+    if evaluation_s:
+        lines.append(f"evaluation within epochs: {spell_seconds(evaluation_s)}, part of the overhead above")
+    join_s = sum(epoch.worker_join_s or 0.0 for epoch in epochs)
+    if join_s >= 0.01 * sum(epoch.e2e_s for epoch in epochs) > 0:
+        lines.append(f"waiting for loader workers to end after a pass: {spell_seconds(join_s)}")
+    return [Text("\n".join(lines) + "\n")] if lines else []
+
+
+def _process_table(summary: Summary) -> list[RenderableType]:
+    """Return one row per training process; nothing where there is only one."""
+    spread = summary.process_spread
+    if spread is None:
+        return []
+    title = f"{len(summary.processes)} training processes; the figures above are those of the slowest"
+    table = plain_table("process", "rank", "minibatches", "time", "fetch stall", "median ms", title=title)
+    for process in summary.processes:
+        table.add_row(
+            str(process.pid),
+            "–" if process.rank is None else str(process.rank),
+            str(process.minibatches),
+            spell_seconds(process.e2e_s),
+            "–" if process.fetch_stall_s is None else spell_seconds(process.fetch_stall_s),
+            "–" if process.minibatch.median_ms is None else spell(process.minibatch.median_ms),
+        )
+    apart = f"between the fastest and the slowest: {spell_seconds(spread.e2e_slowest_s - spread.e2e_fastest_s)}"
+    if spread.stall_most_s is not None and spread.stall_least_s is not None:
+        apart += f", {spell_seconds(spread.stall_most_s - spread.stall_least_s)} of fetch stall"
+    return [table, Text(apart + "\n")]
+
+
+def _doubts(summary: Summary) -> list[RenderableType]:
+    imported = summary.imported.problems if summary.imported else ()
     lines: list[RenderableType] = []
-    if doubts or imported:
+    if summary.doubts or imported:
         lines.append(Text("\ndoubts", style="bold yellow"))
-    lines += [Text.from_markup(f"  [yellow]{escape(doubt['kind'])}[/]: {escape(doubt['text'])}") for doubt in doubts]
-    lines += [Text.from_markup(f"  [yellow]in the log[/]: {escape(str(problem))}") for problem in imported]
+    for doubt in summary.doubts:
+        lines.append(Text.assemble("  ", (doubt.kind, "yellow"), f": {doubt.text}"))
+    lines += [Text.assemble("  ", ("in the log", "yellow"), f": {problem}") for problem in imported]
     return lines
 
 
-def list_runs(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Return the runs of a store for the terminal; where it is narrow, what the id says anyway is left out."""
+def list_runs(rows: Sequence[RunRow]) -> RenderableType:
+    """Return the runs of a store for the terminal; where it is narrow, what the id contains anyway is left out."""
     headers = {
         "state": "state", "origin": "origin", "network": "network", "batch_size": "batch", "workers": "workers",
         "cache": "cache", "device": "device", "campaign": "campaign",
     }  # fmt: skip
-    names = [name for name in headers if name != "campaign" or any(row.get(name) for row in rows)]
+    names = [name for name in headers if name != "campaign" or any(row.campaign for row in rows)]
     return _Fitting(*(_listed(rows, {name: headers[name] for name in some}) for some in (names, names[:2])))
 
 
-def _listed(rows: Sequence[Mapping[str, Any]], headers: Mapping[str, str]) -> Table:
+def _listed(rows: Sequence[RunRow], headers: Mapping[str, str]) -> Table:
     table = plain_table("run", *headers.values())
     for column in table.columns:
         # An id that is cut short cannot be copied.
         column.no_wrap, column.overflow = True, "fold"
     for row in rows:
-        values = [row.get(name) for name in headers]
-        table.add_row(str(row["run"]), *("–" if value is None else escape(str(value)) for value in values))
+        values = [getattr(row, name) for name in headers]
+        table.add_row(row.run, *("–" if value is None else str(value) for value in values))
     return table

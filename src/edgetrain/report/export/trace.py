@@ -1,84 +1,85 @@
-"""A run as a trace for Perfetto or Chrome: stalls and steps as slices; power, clocks and cache as counters."""
+"""A run as a trace for Perfetto or Chrome: stalls and steps as slices, every sampled series as a counter."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from edgetrain.analysis import Digest
-from edgetrain.schema import Columns
+from edgetrain.analysis import Summary, Trace, TrainingLoop, find_loops, slowest, traces
+from edgetrain.record import Run, Table
+from edgetrain.schema import SCHEMA
 
-MOST_SLICES = 200_000  # a viewer grows sluggish above this; the middle of a longer run is left out, and said
-MOST_POINTS = 20_000  # of one counter
-SLICES = (
-    ("fetch stall", "stall_from_us", "stall_to_us"),
-    ("copy and compute", "start_us", "done_us"),
-)
-COUNTERS = (
-    ("rails", ("_w",)),
-    ("gpu_power", ("power_w",)),
-    ("gpu", ("power_w", "_hz", "_share", "temp_c")),
-    ("rapl", ("_w",)),
-    ("cpu", ("cpu_share", "_hz", "steal_share")),
-    ("residency", ("cached_share",)),
-    ("thermal", ("_c",)),
-    ("memory", ("available_bytes", "cached_bytes")),
-)
+MAX_SLICES = 200_000  # viewers get slow above this; the middle of a longer run is left out, and reported
+MAX_POINTS = 20_000  # of one counter
+MAX_COUNTER_POINTS = 400_000  # of all counters together
 
 
-def write_trace(digest: Digest, path: Path) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class TraceWritten:
+    """What a trace holds, and what was left out to keep viewers quick."""
+
+    events: int
+    minibatches_left_out: int
+
+
+def write_trace(run: Run, summary: Summary, path: Path, max_slices: int = MAX_SLICES) -> TraceWritten:
     """Write Chrome's JSON trace format; return what was written and what was left out."""
-    parts = digest.parts
-    each = MOST_SLICES // 4
-    rows = np.arange(len(parts))
-    left_out = 0
-    if len(rows) > 2 * each:
-        left_out = len(rows) - 2 * each
-        rows = np.concatenate([rows[:each], rows[-each:]])
+    loop = slowest(find_loops(run))
+    each = max_slices // 4
+    left_out = max(0, len(loop.parts) - 2 * each)
     written = 0
     with path.open("w") as file:
         file.write('{"displayTimeUnit":"ms","traceEvents":[\n')
-        file.write(json.dumps({"ph": "M", "pid": 1, "name": "process_name", "args": {"name": digest.run.run}}))
-        for event in _events(digest, rows):
+        file.write(json.dumps({"ph": "M", "pid": 1, "name": "process_name", "args": {"name": run.id}}))
+        for event in _events(run, summary, loop, each):
             file.write(",\n" + json.dumps(event))
             written += 1
-        note = {"schema": digest.document()["schema"], "run": digest.run.run, "minibatches_left_out": left_out}
+        note = {"schema": SCHEMA, "run": run.id, "minibatches_left_out": left_out}
         file.write("\n],\n" + f'"otherData":{json.dumps(note)}' + "}\n")
-    return {"events": written, "minibatches_left_out": left_out}
+    return TraceWritten(written, left_out)
 
 
-def _events(digest: Digest, rows: Any) -> Iterator[dict[str, Any]]:
-    parts = digest.parts
+def _events(run: Run, summary: Summary, loop: TrainingLoop, each: int) -> Iterator[dict[str, Any]]:
+    parts = loop.parts
     for thread, name in ((1, "epochs"), (2, "training loop"), (3, "loader workers")):
         yield {"ph": "M", "pid": 1, "tid": thread, "name": "thread_name", "args": {"name": name}}
-    for epoch in digest.epochs:
-        took = epoch["end_us"] - epoch["begin_us"]
-        name = f"epoch {epoch['epoch']}"
-        yield {"ph": "X", "pid": 1, "tid": 1, "name": name, "ts": epoch["begin_us"], "dur": took}
-    for name, begin, end in SLICES:
-        starts, stops = getattr(parts, begin)[rows], getattr(parts, end)[rows]
-        for row, start, stop in zip(rows.tolist(), starts.tolist(), stops.tolist(), strict=True):
+    for epoch in summary.epochs:
+        took, name = epoch.end_us - epoch.begin_us, f"epoch {epoch.epoch}"
+        yield {"ph": "X", "pid": 1, "tid": 1, "name": name, "ts": epoch.begin_us, "dur": took}
+    every = np.arange(len(parts))
+    slices = (
+        ("fetch stall", parts.stall_from_us, parts.stall_to_us, every if parts.wait_turn is None else parts.wait_turn),
+        ("copy and compute", parts.start_us, parts.done_us, every),
+    )
+    for name, starts, stops, minibatch in slices:
+        for row in _ends_of(len(starts), each):
+            start, stop, number = int(starts[row]), int(stops[row]), int(minibatch[row])
             if stop > start:
-                label = {"minibatch": row, "epoch": int(parts.epoch[row])}
+                label = {"minibatch": number, "epoch": int(parts.epoch[number])}
                 yield {"ph": "X", "pid": 1, "tid": 2, "name": name, "ts": start, "dur": stop - start, "args": label}
-    yield from _worker_slices(digest.run.workers)
-    for stream, endings in COUNTERS:
-        yield from _counters(digest.run.samples.get(stream), stream, endings)
-    for event in digest.run.events:
-        at = event.get("at_us")
-        if at is not None and event.get("kind") != "cost":
-            label = {"text": str(event.get("text"))}
-            yield {"ph": "i", "s": "g", "pid": 1, "tid": 1, "name": str(event.get("kind")), "ts": at, "args": label}
+    yield from _worker_slices(loop.process.workers)
+    yield from _counters(traces(run))
+    for event in run.events:
+        if event.at_us is not None and event.kind != "cost":
+            said = {"text": event.text}
+            yield {"ph": "i", "s": "g", "pid": 1, "tid": 1, "name": event.kind, "ts": event.at_us, "args": said}
 
 
-def _worker_slices(workers: Columns) -> Iterator[dict[str, Any]]:
+def _ends_of(count: int, each: int) -> Iterator[int]:
+    """Return the first and the last places of many, all where they are few."""
+    yield from range(min(count, each))
+    yield from range(max(each, count - each), count)
+
+
+def _worker_slices(workers: Table) -> Iterator[dict[str, Any]]:
     if not workers:
         return
-    step = max(1, len(workers["began_us"]) // (MOST_SLICES // 2))
+    step = max(1, len(workers["began_us"]) // (MAX_SLICES // 2))
     columns = [workers[name][::step].tolist() for name in ("began_us", "fetched_us", "worker", "batch")]
     for began, fetched, worker, batch in zip(*columns, strict=True):
         if fetched > began >= 0:
@@ -95,13 +96,22 @@ def _worker_slices(workers: Columns) -> Iterator[dict[str, Any]]:
             }
 
 
-def _counters(samples: Columns | None, stream: str, endings: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    if samples is None:
-        return
-    at = samples["at_us"]
-    step = max(1, len(at) // MOST_POINTS)
-    for name, column in samples.items():
-        if name != "at_us" and name.endswith(endings):
-            for instant, value in zip(at[::step].tolist(), column[::step].tolist(), strict=True):
-                if value == value:
-                    yield {"ph": "C", "pid": 1, "name": f"{stream} {name}", "ts": instant, "args": {name: value}}
+def _counters(known: Sequence[Trace]) -> Iterator[dict[str, Any]]:
+    """Return every series; a long one by the smallest and the largest of each bin, so that no extreme is lost."""
+    most = min(MAX_POINTS, MAX_COUNTER_POINTS // max(1, len(known)))
+    for trace in known:
+        name = f"{trace.kind.value}: {trace.name}" + (f" [{trace.kind.unit}]" if trace.kind.unit != "1" else "")
+        for at_us, value in _points(trace, most):
+            yield {"ph": "C", "pid": 1, "name": name, "ts": at_us, "args": {"value": value}}
+
+
+def _points(trace: Trace, most: int) -> list[tuple[int, float]]:
+    read = np.isfinite(trace.values)
+    at, values = trace.at_us[read], trace.values[read]
+    if len(at) > most:
+        kept = set()
+        for part in np.array_split(np.arange(len(at)), max(1, most // 2)):
+            kept |= {int(part[np.argmin(values[part])]), int(part[np.argmax(values[part])])}
+        rows = np.asarray(sorted(kept))
+        at, values = at[rows], values[rows]
+    return [(int(instant), float(value)) for instant, value in zip(at.tolist(), values.tolist(), strict=True)]

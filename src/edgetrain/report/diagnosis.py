@@ -1,0 +1,74 @@
+"""What a person reads of a diagnosis: the verdict, its evidence, and the remedies."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from edgetrain.recommendation import Diagnosis, Remedy, VerifiedRemedy
+from edgetrain.report.text import plain_table
+from edgetrain.units import spell, spell_seconds
+
+LEAST_SHARE = 0.005  # of the time: below, a cause is not shown
+SMALL_GAIN_PCT = 1.0
+
+MEANING = {
+    "storage cold": "the first epoch waits for the storage medium; later ones are served from the page cache",
+    "storage always": "every epoch waits for the storage medium: the page cache does not hold the dataset",
+    "waiting elsewhere": "the loader waits and reads nothing meanwhile: a network, a lock, a server",
+    "pre-processing": "the loader's CPU work takes longer than the step",
+    "CPU contention": "the loader is ready to run and has no core",
+    "hand-over": "minibatches are made in time, but moving them to the loop takes long",
+    "copy": "bringing minibatches to the accelerator takes long",
+    "launch": "the host issues kernels more slowly than the accelerator runs them",
+    "loop": "the training loop itself does other work between minibatches",
+    "compute": "the step itself; loading costs little",
+    "nothing to gain": "the step takes the time, and no known remedy would shorten it",
+    "unknown": "the causes of the stalls are not known; see the doubts",
+}
+
+
+def show_diagnosis(diagnosis: Diagnosis) -> RenderableType:
+    """Return a diagnosis for the terminal."""
+    lines: list[RenderableType] = [Text.from_markup(f"[bold]{diagnosis.run}[/]\n")]
+    for cause in diagnosis.verdict.split(" + "):
+        lines.append(Text.assemble((cause, "bold red"), f": {MEANING.get(cause, '')}"))
+    shares = sorted(diagnosis.shares.items(), key=lambda pair: -pair[1])
+    spelled = ", ".join(f"{cause} {share:.0%}" for cause, share in shares if share >= LEAST_SHARE)
+    lines.append(Text(f"share of the time: {spelled}\n"))
+    lines += [Text(f"  · {each.text}") for each in diagnosis.evidence]
+    lines.append(Text(""))
+    lines.append(_remedies(diagnosis))
+    if diagnosis.verified is not None:
+        lines.append(_verified(diagnosis.verified))
+    lines += [Text(f"doubt about the run: {doubt.text}", style="yellow") for doubt in diagnosis.doubts]
+    return Group(*lines)
+
+
+def _remedies(diagnosis: Diagnosis) -> RenderableType:
+    if diagnosis.remedies_reason is not None:
+        return Text(f"remedies cannot be predicted: {diagnosis.remedies_reason}", style="yellow")
+    if not diagnosis.remedies:
+        return Text("no remedy is known")
+    table = plain_table("remedy", f"predicted, now {spell_seconds(diagnosis.recorded_s)}", "gain", "cost or risk")
+    table.columns[0].no_wrap = False
+    table.columns[3].justify = "left"
+    for each in diagnosis.remedies:
+        bounds = f"{spell_seconds(each.e2e_s)} [{spell(each.e2e_lo)}, {spell(each.e2e_hi)}]"
+        table.add_row(each.change, bounds, _gain(each), each.cost)
+    return table
+
+
+def _gain(remedy: Remedy) -> str:
+    if abs(remedy.gain_pct) < SMALL_GAIN_PCT:
+        return f"{remedy.gain_pct:+.1f} %: no effect"
+    return f"{remedy.gain_pct:+.0f} %"
+
+
+def _verified(tried: VerifiedRemedy) -> Text:
+    inside = "inside" if tried.held else "outside"
+    return Text(
+        f"\ntried {tried.change}: predicted {spell_seconds(tried.predicted_s)} "
+        f"[{spell(tried.predicted_lo)}, {spell(tried.predicted_hi)}], measured {spell_seconds(tried.measured_s)}, "
+        f"{inside} the interval; gain {tried.gain_pct:+.0f} % ({tried.run})"
+    )

@@ -1,0 +1,129 @@
+"""A reproduced paper: each finding with its verdict and the numbers behind it, as text and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from edgetrain.analysis import Evidence, SectionCost, StudyFinding, StudyReport
+from edgetrain.report.campaigns import rows_markdown
+from edgetrain.report.findings import finding_text, reason_text, supports_text
+from edgetrain.schema import Origin
+from edgetrain.units import spell_bytes, spell_seconds
+
+_ORIGINS = {
+    Origin.EMULATED: (
+        "Our numbers are emulated: really run, with storage, page cache, cores and CPU share limited by the kernel and",
+        "a paced accelerator. Times in the tables of runs are as run; in the findings they are per minibatch at the",
+        "board's pace, and stalls are without the pipeline's fill.",
+    ),
+    Origin.SIMULATED: (
+        "Our numbers are simulated: a model of the boards in virtual time, whose step times, powers and media were",
+        'fitted to the paper\'s own figures. Where a take-away follows from them, its verdict is "cannot say" and the',
+        "simulated numbers are only shown. The published numbers are the paper's own, judged by the same rules.",
+    ),
+}
+
+
+def findings_text(report: StudyReport) -> RenderableType:
+    """Return each finding with its verdict and our numbers beside the paper's."""
+    several = len({finding.origin for finding in report.findings}) > 1
+    parts: list[RenderableType] = []
+    for finding in _by_letter(report.findings):
+        parts.append(finding_text(finding, report.numbering, label=several, evidence=_judged(finding)))
+    if report.findings:
+        kinds = {finding.origin.value for finding in report.findings if finding.origin} or {report.origin.value}
+        parts.append(Text(f"per minibatch, at the board's pace; ours {' and '.join(sorted(kinds))}", style="dim"))
+    return Group(*parts)
+
+
+def study_markdown(report: StudyReport, command: str, machine: str) -> str:
+    """Return the report as Markdown."""
+    lines = [
+        f"# {report.title}",
+        "",
+        f"`{command}` on {machine}; the runs took {spell_seconds(report.took_s)}.",
+        *_ORIGINS.get(report.origin, ()),
+        *_scaled(report),
+        "",
+        *_verdicts(report),
+    ]
+    for letter in dict.fromkeys(finding.letter for finding in report.findings):
+        found = [finding for finding in report.findings if finding.letter == letter]
+        lines += _finding_markdown(report, found)
+    for section in report.sections:
+        lines += ["", f"## Runs: {section.name}", "", *rows_markdown(section.rows)]
+    return "\n".join(lines) + "\n"
+
+
+def costs_text(costs: Sequence[SectionCost]) -> RenderableType:
+    """Return how many runs each section has, how long they take, and what must be made first."""
+    lines = []
+    for cost in costs:
+        left = f"{spell_seconds(cost.left_s)} left" if cost.left_s is not None else "time not known"
+        new = f", {spell_bytes(cost.new_bytes)} of pictures to make" if cost.new_bytes else ""
+        lines.append(f"{cost.section}: {cost.runs} runs, {cost.done} done, {left}{new}")
+    return Text("\n".join(lines))
+
+
+def _scaled(report: StudyReport) -> list[str]:
+    """Return by what times and sizes were divided, in words."""
+    speeds = ", ".join(f"{section.name} {section.speed:g}" for section in report.sections if section.speed != 1)
+    shrunk = ", ".join(f"{section.name} by {section.shrink:.3g}" for section in report.sections if section.shrink != 1)
+    lines = [f"At the board's pace: multiplied by the speed ({speeds})."] if speeds else []
+    return [*lines, *([f"Dataset and page cache were divided by the same factor: {shrunk}."] if shrunk else [])]
+
+
+def _verdicts(report: StudyReport) -> list[str]:
+    """Return the table of verdicts: a row per finding, a column per origin."""
+    if not report.findings:
+        return ["These sections are not judged."]
+    origins = list(dict.fromkeys(finding.origin for finding in report.findings))
+    heads = [(origin or report.origin).value for origin in origins] if len(origins) > 1 else ["verdict"]
+    rows = [f"| finding | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
+    for letter in dict.fromkeys(finding.letter for finding in report.findings):
+        found = {finding.origin: finding for finding in report.findings if finding.letter == letter}
+        claim = next(iter(found.values())).claim
+        cells = [
+            f"**{found[origin].verdict.value}**{reason_text(found[origin])}" if origin in found else "–"
+            for origin in origins
+        ]
+        rows.append(f"| {report.numbering}{letter} {claim} | {' | '.join(cells)} |")
+    return rows
+
+
+def _finding_markdown(report: StudyReport, found: Sequence[StudyFinding]) -> list[str]:
+    verdicts = " / ".join(
+        finding.verdict.value + (f" ({finding.origin.value})" if len(found) > 1 and finding.origin else "")
+        for finding in found
+    )
+    lines = ["", f"## {report.numbering}{found[0].letter}: {verdicts}", ""]
+    if found[0].found:
+        lines += [f"The paper: {found[0].found}.", ""]
+    compared = [(finding, one) for finding in found for one in finding.evidence]
+    if not compared:
+        return [*lines, "No run is about this."]
+    paper = any(one.paper != "–" for _, one in compared)
+    lines += [
+        f"| | origin | numbers |{' the paper |' if paper else ''} supports it |",
+        "|---|---|---|---|" + ("---|" if paper else ""),
+    ]
+    return lines + [_row(finding.origin or report.origin, one, paper) for finding, one in compared]
+
+
+def _row(origin: Origin, one: Evidence, paper: bool) -> str:
+    cells = [one.what, origin.value, one.ours, *([one.paper] if paper else []), supports_text(one)]
+    return f"| {' | '.join(cells)} |"
+
+
+def _by_letter(findings: Sequence[StudyFinding]) -> list[StudyFinding]:
+    """Return findings with those of one letter beside each other."""
+    letters = list(dict.fromkeys(finding.letter for finding in findings))
+    return sorted(findings, key=lambda finding: letters.index(finding.letter))
+
+
+def _judged(finding: StudyFinding) -> bool:
+    """Whether its comparisons count: those of a simulated board may only be shown."""
+    return not finding.refused
