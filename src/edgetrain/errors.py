@@ -9,6 +9,8 @@
     │   └── NeedsRoot         carries the exact command that would do it
     ├── LabError              limits that cannot be set here
     ├── WorkloadError         the training itself failed; the record up to then is kept
+    ├── TrialError            a trial of a search gave no measurement; carries kind: failed, ignored, memory, refused
+    ├── FleetError            a host of a fleet that cannot be reached or refuses; carries host
     ├── StoreError            a record that cannot be read or written
     └── PredictError          too little or contradictory data to predict from
 
@@ -69,6 +71,14 @@ class LabError(EdgetrainError):
 
 class WorkloadError(EdgetrainError):
     """The training failed; the record up to then is kept."""
+
+
+class TrialError(EdgetrainError):
+    """A trial of a search gave no measurement; carries `kind`."""
+
+
+class FleetError(EdgetrainError):
+    """A host of a fleet that cannot be reached or refuses; carries `host`."""
 
 
 class StoreError(EdgetrainError):

@@ -1,4 +1,4 @@
-"""edgetrain data: make a dataset of the right shape, or look at one."""
+"""`edgetrain data`: make a dataset of the right shape, or show what one holds."""
 
 from __future__ import annotations
 
@@ -7,94 +7,60 @@ from typing import Annotated
 
 import typer
 
+from edgetrain.api import dataset_facts, dataset_preview, make_dataset
 from edgetrain.cli.options import JsonOption, StoreOption
-from edgetrain.cli.progress import Shown
+from edgetrain.cli.progress import ProgressLine
 from edgetrain.cli.run import complete_network
-from edgetrain.report.document import emit
-from edgetrain.report.text import console, plain_table
-from edgetrain.schema import SCHEMA
-from edgetrain.store import Store
-from edgetrain.units import spell_bytes
-from edgetrain.workload.catalog import CATALOG, entry
-from edgetrain.workload.datasets import survey
-from edgetrain.workload.datasets.layout import file_sizes, size_quantiles
-from edgetrain.workload.generate import expected_bytes, generate, is_ready, recipe
-
-PANEL, ORDER = "measure", 25
+from edgetrain.report import console, dataset_preview_text, dataset_table, emit
+from edgetrain.workload import CATALOG
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("data", rich_help_panel=PANEL)(data)
+    """Add the command."""
+    app.command("data")(data)
 
 
 def data(
     network: Annotated[
         str,
-        typer.Argument(help="Whose dataset: " + ", ".join(CATALOG) + ".", autocompletion=complete_network),
+        typer.Argument(help="Network that reads it: " + ", ".join(CATALOG) + ".", autocompletion=complete_network),
     ],
     folder: Annotated[
-        Path | None, typer.Argument(help="A dataset you have, to look at; left out, one is generated.")
+        Path | None, typer.Argument(help="Folder of your own dataset, to describe it; left out, one is generated.")
     ] = None,
-    scale: Annotated[float, typer.Option(help="Size of the generated dataset; 1 is the papers'.")] = 1.0,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed draws another dataset of the same shape.")] = 0,
+    scale: Annotated[
+        float, typer.Option("--dataset-scale", help="Size of the generated dataset; 1 is the published size.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the generated dataset.")] = 0,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to generate it; the store where left out.")
+        Path | None, typer.Option("--output", "-o", help="Folder to generate it in; left out, in the store.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be written, write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be generated; write nothing.")] = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """What a dataset holds; generates one of the papers' shape (files, sizes, resolution) where you have none.
+    """Generate a dataset of the published size and shape, for `run` and your own scripts.
 
-    Example: edgetrain data mobilenet_v3 --scale 0.25
+    With FOLDER it shows what your own dataset holds instead, and whether the network can read it.
+
+    Example: edgetrain data mobilenet_v3 --dataset-scale 0.25
     """
-    known = entry(network)
-    if folder is None:
-        what = recipe(known, scale, seed)
-        folder = output or Store(store).data / what.folder
-        if dry_run:
-            size, ready = expected_bytes(what), is_ready(folder, what)
-            if json:
-                emit({"schema": SCHEMA, "dataset": folder, "samples": what.samples, "bytes": size, "ready": ready})
-            elif ready:
-                console().print(f"nothing to do: {what.samples} samples lie in {folder}")
-            else:
-                console().print(f"would generate {what.samples} samples, about {spell_bytes(size)}, in {folder}")
-            return
-        with Shown() as shown:
-            generate(folder, what, lambda done, total: shown("dataset", done, total))
-    found = survey(folder, known)
-    sizes = file_sizes(found.files)
-    quantiles = size_quantiles(sizes)
-    if json:
-        emit(
-            {
-                "schema": SCHEMA,
-                "dataset": str(folder),
-                "kind": found.kind,
-                "samples": found.samples,
-                "classes": found.classes,
-                "files": len(sizes),
-                "bytes": sum(sizes),
-                "size_quantiles": quantiles,
-                "missing": list(found.missing),
-            }
-        )
+    if folder is None and dry_run:
+        preview = dataset_preview(network, scale, seed, output, store)
+        if json:
+            emit(preview)
+        else:
+            console().print(dataset_preview_text(preview))
         return
-    table = plain_table("dataset", "kind", "samples", "classes", "files", "size", "median file", "5 % to 95 %")
-    spread = f"{spell_bytes(quantiles.get('0.05'))} to {spell_bytes(quantiles.get('0.95'))}"
-    table.add_row(
-        str(folder),
-        found.kind,
-        str(found.samples),
-        str(found.classes),
-        str(len(sizes)),
-        spell_bytes(sum(sizes)),
-        spell_bytes(quantiles.get("0.5")),
-        spread,
-    )
-    console().print(table)
-    if found.missing:
-        names = ", ".join(found.missing[:5])
-        console(stderr=True).print(f"{len(found.missing)} images are named but not there: {names}")
+    if folder is not None:
+        facts = dataset_facts(network, folder)
+    else:
+        with ProgressLine() as shown:
+            facts = make_dataset(network, scale, seed, output, store, lambda done, total: shown("dataset", done, total))
+    if json:
+        emit(facts)
+        return
+    console().print(dataset_table(facts))
+    if facts.missing:
+        names = ", ".join(facts.missing[:5])
+        console(stderr=True).print(f"{len(facts.missing)} images are named by the index but not there: {names}")

@@ -1,58 +1,70 @@
-"""`edgetrain export`: a run for other programs."""
+"""edgetrain export: a run for other programs."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from edgetrain.analysis import digest
-from edgetrain.cli.options import StoreOption, complete_run
-from edgetrain.errors import StoreError, UsageError
-from edgetrain.report.export.tables import write_csv, write_parquet
-from edgetrain.report.export.trace import write_trace
-from edgetrain.report.text import console
-from edgetrain.store import Store
+from edgetrain.api import Exported, export_fleet_trace, export_run
+from edgetrain.cli.options import JsonOption, RunArgument, StoreOption
+from edgetrain.errors import UsageError
+from edgetrain.report import console, emit
 from edgetrain.units import spell_bytes
-
-PANEL = "measure"
-ORDER = 70
 
 
 def register(app: typer.Typer) -> None:
-    app.command("export", rich_help_panel=PANEL)(export)
+    """Add the command."""
+    app.command("export")(export)
 
 
 def export(
-    run: Annotated[str, typer.Argument(help="A run's id, or `last`.", autocompletion=complete_run)] = "last",
-    csv: Annotated[bool, typer.Option("--csv", help="One row a minibatch, as CSV.")] = False,
+    run: RunArgument = "last",
+    csv: Annotated[bool, typer.Option("--csv", help="One row per minibatch, as CSV.")] = False,
     parquet: Annotated[bool, typer.Option("--parquet", help="The same as Parquet.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="A timeline for Perfetto or chrome://tracing.")] = False,
+    prometheus: Annotated[
+        bool, typer.Option("--prometheus", help="Totals and newest readings, for a textfile collector.")
+    ] = False,
+    fleet_trace: Annotated[
+        bool,
+        typer.Option(
+            "--fleet-trace",
+            help="No run: time, power and variability of every board and network of the catalogue, for simulators.",
+        ),
+    ] = False,
+    samples: Annotated[
+        bool, typer.Option("--samples", help="With --csv or --parquet: one row per reading of a sensor instead.")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write; default: the run's id in this folder.")
     ] = None,
     store: StoreOption = None,
+    json: JsonOption = False,
 ) -> None:
-    """Takes a run out of our format, for spreadsheets, notebooks and trace viewers.
+    """Write a run for spreadsheets, notebooks, trace viewers and Prometheus.
 
     Example: edgetrain export last --trace -o run.json
     """
-    if csv + parquet + trace != 1:
-        raise UsageError("say which format: one of --csv, --parquet, --trace")
-    found = digest(Store(store).open(run))
-    if not len(found.parts):
-        raise StoreError(f"run {found.run.run} holds no training minibatches to export; edgetrain show says why")
-    ending = ".csv" if csv else ".parquet" if parquet else ".trace.json"
-    path = output or Path(found.run.run + ending)
-    try:
-        if trace:
-            facts: dict[str, Any] = write_trace(found, path)
-            what = f"{facts['events']} events"
-            if facts["minibatches_left_out"]:
-                what += f"; {facts['minibatches_left_out']} minibatches in the middle left out to keep viewers quick"
-        else:
-            what = f"{(write_csv if csv else write_parquet)(found, path)} minibatches"
-    except OSError as error:
-        raise UsageError(f"cannot write {path} ({error.strerror}); choose another place with -o") from error
-    console(stderr=True).print(f"wrote {path}: {what}, {spell_bytes(path.stat().st_size)}")
+    if fleet_trace:
+        if csv or parquet or trace or prometheus or samples or run != "last":
+            raise UsageError("--fleet-trace exports the catalogue, not a run; give only -o FILE.csv beside it")
+        _say(export_fleet_trace(output or Path("fleet-trace.csv")), "values", json)
+        return
+    forms = (("csv", csv), ("parquet", parquet), ("trace", trace), ("prometheus", prometheus))
+    chosen = [name for name, wanted in forms if wanted]
+    if len(chosen) != 1:
+        raise UsageError("choose one format: --csv, --parquet, --trace, --prometheus or --fleet-trace")
+    written = export_run(run, chosen[0], output, store, samples)
+    _say(written, "events" if trace else "values" if prometheus else "readings" if samples else "minibatches", json)
+
+
+def _say(written: Exported, kind: str, json: bool) -> None:
+    if json:
+        emit(written)
+        return
+    what = f"{written.rows} {kind}"
+    if written.minibatches_left_out:
+        what += f"; {written.minibatches_left_out} minibatches in the middle were left out to keep viewers quick"
+    console(stderr=True).print(f"wrote {written.path}: {what}, {spell_bytes(written.size_bytes)}")

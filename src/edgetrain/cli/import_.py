@@ -1,4 +1,4 @@
-"""`edgetrain import`: other people's logs become runs and campaigns."""
+"""edgetrain import: other people's logs become runs and tables."""
 
 from __future__ import annotations
 
@@ -7,20 +7,14 @@ from typing import Annotated
 
 import typer
 
+from edgetrain.api import import_logs
 from edgetrain.cli.options import JsonOption, StoreOption
-from edgetrain.report.document import emit
-from edgetrain.report.imports import show_imports
-from edgetrain.report.text import console
-from edgetrain.schema import SCHEMA
-from edgetrain.store import Store
-from edgetrain.store.importers import import_path
-
-PANEL = "measure"
-ORDER = 70
+from edgetrain.report import console, emit, show_imports
 
 
 def register(app: typer.Typer) -> None:
-    app.command("import", rich_help_panel=PANEL)(import_)
+    """Add the command."""
+    app.command("import")(import_)
 
 
 def import_(
@@ -28,26 +22,27 @@ def import_(
     store: StoreOption = None,
     window: Annotated[
         str | None,
-        typer.Option(help="Which minibatches count as steady, as 5: or 5:45; else our own rule finds them."),
+        typer.Option(help="Minibatches of the steady state: 5: (number 5 and later) or 5:45; default: detected."),
     ] = None,
     interval_s: Annotated[
         float | None,
-        typer.Option("--interval-s", help="Seconds between the lines of a log without stamps.", min=0.001),
+        typer.Option("--interval-s", help="Seconds between the lines of a log without time stamps.", min=0.001),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="Which board a table of modes is about.")] = None,
-    network: Annotated[str | None, typer.Option(help="Which network a table of modes is about.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="The board of a table of modes; its powers are checked against what it can draw.")
+    ] = None,
+    network: Annotated[str | None, typer.Option(help="The network of a table of modes.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Turn somebody's logs into runs that show, compare and report treat as our own.
+    """Convert logs of other tools into runs, for show, compare and report.
 
     Reads edge-train-bench folders (or a tree of them), tegrastats logs of every JetPack, and CSV tables of power modes.
-    What was wrong in them is listed, never dropped in silence.
+    What is wrong in them is listed; nothing is dropped silently.
 
     Example: edgetrain import logs/pm_6_1510400_624750000_2133000000 --window 5:
     """
-    place = Store(store)
-    found = list(import_path(path, place, window, interval_s, {"device": device, "network": network}))
+    found = import_logs(path, store, window, interval_s, device, network)
     if json:
-        emit({"schema": SCHEMA, "store": place.path, "imported": [each.document() for each in found]})
-        return
-    console().print(show_imports([each.document() for each in found]))
+        emit(found)
+    else:
+        console().print(show_imports(found.imported))

@@ -2,89 +2,71 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from edgetrain import api
 from edgetrain.cli.options import JsonOption
-from edgetrain.device import Device, open_device
-from edgetrain.device.control import Control, Setting
-from edgetrain.device.jetson import at_boot as unit
-from edgetrain.device.modespace import ModeSpace, Stock
-from edgetrain.errors import NeedsRoot, UsageError
-from edgetrain.report.boards import show_modes, show_writes
-from edgetrain.report.document import emit
-from edgetrain.report.text import console
-from edgetrain.schema import SCHEMA, Origin
-
-PANEL = "boards"
-ORDER = 20
+from edgetrain.device import install_control
+from edgetrain.documents import to_document
+from edgetrain.report import console, emit, show_change, show_modes, show_restore
+from edgetrain.schema import SCHEMA
 
 DeviceOption = Annotated[
     str, typer.Option("--device", help="`auto`, `jetson:/root/of/a/tree`, or a simulated board such as `sim:orin-agx`.")
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print every write, and do none.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print every write without doing it.")]
 
 
 def register(app: typer.Typer) -> None:
+    """Add the commands."""
     verbs = typer.Typer(
-        help="Which power modes this board has; set one so that it can always be undone.\n\n"
+        help="List, set and restore a board's power modes.\n\nWhat is set can always be undone, also after a crash.\n\n"
         "Example: edgetrain modes set 8/1728/624.75/3199",
         no_args_is_help=True,
     )
     verbs.command("list")(list_modes)
     verbs.command("set")(set_mode)
     verbs.command("restore")(restore)
-    app.add_typer(verbs, name="modes", rich_help_panel=PANEL)
+    verbs.command("install-control")(install)
+    app.add_typer(verbs, name="modes")
 
 
 def list_modes(device: DeviceOption = "auto", json: JsonOption = False) -> None:
-    """The board's own modes with what they really cap (names are not power budgets), and its clocks.
+    """List the stock modes with the clocks they cap (their names are not power limits), and the clocks to choose from.
 
     Example: edgetrain modes list --device sim:orin-agx
     """
-    board, space, control = _open(device)
-    try:
-        held = control.held()
-        asked = held.asked if held else None
-    except NeedsRoot:
-        asked = "only root may see what: sudo edgetrain modes list"
-    document: dict[str, Any] = {
-        "schema": SCHEMA,
-        "device": _spec(board),
-        "origin": Origin.SIMULATED if board.spec.kind == "simulated" else Origin.MEASURED,
-        "stock": [dataclasses.asdict(stock) for stock in space.stock],
-        "clocks": {name: list(getattr(space, name)) for name in ("cores", "cpu_hz", "gpu_hz", "emc_hz")},
-        "custom_modes": len(space),
-        "now": control.read(),
-        "held": asked,
-        "problems": list(space.problems),
-    }
+    found = api.list_modes(device)
     if json:
-        emit(document)
+        emit({"schema": SCHEMA, **to_document(found)})
     else:
-        console().print(show_modes(document))
+        console().print(show_modes(found))
 
 
 def set_mode(
     mode: Annotated[
-        str, typer.Argument(help="A stock mode by id or name, `cores/CPU/GPU/memory` in MHz, or `now` to hold what is.")
+        str,
+        typer.Argument(
+            help="A stock mode by id or name, `cores/CPU/GPU/memory` in MHz, or `now` for the present clocks."
+        ),
     ],
     device: DeviceOption = "auto",
     dvfs: Annotated[
-        bool, typer.Option("--dvfs/--held", help="Let the governors move below the mode, or hold every clock at it.")
+        bool, typer.Option("--dvfs/--held", help="Let the clock governors go below the mode, or hold each clock.")
     ] = False,
     idle_states: Annotated[
         bool | None,
-        typer.Option("--idle-states/--no-idle-states", help="CPU idle states; off while clocks are held, if not said."),
+        typer.Option("--idle-states/--no-idle-states", help="CPU idle states; by default off while clocks are held."),
     ] = None,
     samples: Annotated[
         int | None,
-        typer.Option("--sensor-samples", help="Conversions the power monitors average: fewer refresh faster, noisier."),
+        typer.Option("--sensor-samples", help="Conversions averaged by the power monitors; fewer: faster, noisier."),
     ] = None,
+    full_fan: Annotated[bool, typer.Option("--full-fan", help="Run the fan at full speed until restored.")] = False,
     allow_reboot: Annotated[
-        bool, typer.Option("--allow-reboot", help="Try a mode that may need one; its prompt is still answered with no.")
+        bool, typer.Option("--allow-reboot", help="Try a mode that may need a reboot; edgetrain never reboots.")
     ] = False,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
@@ -93,40 +75,11 @@ def set_mode(
 
     Example: edgetrain modes set 8/1728/624.75/3199 --dry-run
     """
-    board, space, control = _open(device)
-    found = None if mode.strip().lower() == "now" else space.find(mode)
-    setting = Setting(
-        mode=None if isinstance(found, Stock) else found,
-        stock=found.id if isinstance(found, Stock) else None,
-        dvfs=dvfs,
-        idle_states=idle_states,
-        samples=samples,
-        allow_reboot=allow_reboot,
-    )
-    if dry_run:
-        writes = control.plan(setting)
-        closed = control.closed(setting)
-        reboot = board.reboot_reason(setting.stock) if setting.stock is not None else None  # type: ignore[attr-defined]
-    else:
-        control.repair()
-        writes, closed, reboot = control.set(setting), [], None
-    document: dict[str, Any] = {
-        "schema": SCHEMA,
-        "device": board.spec.name,
-        "asked": str(setting),
-        "dry_run": dry_run,
-        "program": f"nvpmodel -m {setting.stock}" if setting.stock is not None else None,
-        "writes": [dataclasses.asdict(write) for write in writes if write.before != write.value],
-        "needs_root": closed,
-        "needs_reboot": reboot,
-        "now": control.read(),
-    }
+    done = api.set_mode(mode, device, dvfs, idle_states, samples, full_fan, allow_reboot, dry_run)
     if json:
-        emit(document)
+        emit({"schema": SCHEMA, **to_document(done)})
         return
-    console().print(show_writes(document))
-    if reboot:
-        console(stderr=True).print(f"needs a reboot: {reboot}")
+    console().print(show_change(done))
     if not dry_run:
         console(stderr=True).print("undo it with: edgetrain modes restore")
 
@@ -136,7 +89,9 @@ def restore(
     dry_run: DryRunOption = False,
     at_boot: Annotated[
         bool | None,
-        typer.Option("--at-boot/--not-at-boot", help="Install (or remove) a unit that does this at every boot."),
+        typer.Option(
+            "--at-boot/--not-at-boot", help="Install (or remove) a systemd unit that does this at every boot."
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -144,54 +99,21 @@ def restore(
 
     Example: sudo edgetrain modes restore
     """
-    board, _, control = _open(device)
-    tree = board.tree  # type: ignore[attr-defined]
-    document: dict[str, Any] = {"schema": SCHEMA, "device": board.spec.name, "dry_run": dry_run}
-    said = console(stderr=True)
-    if at_boot is not None:
-        file, _ = unit.paths()
-        document["unit"] = file if at_boot else None
-        if dry_run:
-            said.print(
-                f"would {'install' if at_boot else 'remove'} {file}" + (f":\n{unit.unit_text()}" if at_boot else "")
-            )
-        elif at_boot:
-            unit.install(tree)
-            said.print(f"installed {file}: a mode left by a power cut is put back at the next boot")
-        else:
-            said.print(f"removed {file}" if unit.remove(tree) else f"there was no {file}")
-        if json:
-            emit(document)
-        return
-    entry = control.held()
-    if entry is None:
-        document.update(restored=None, writes=[])
-        said.print("nothing is journaled: the board is as it was found")
-    elif dry_run:
-        writes = [write for write in control.plan_restore() if write.before != write.value]
-        document.update(restored=None, asked=entry.asked, program=None, needs_root=[])
-        document["writes"] = [dataclasses.asdict(write) for write in writes]
-        if not json:
-            console().print(show_writes(document))
+    if at_boot is None:
+        done = api.restore_mode(device, dry_run)
     else:
-        done = control.restore()
-        document["restored"] = dataclasses.asdict(done) if done else None
-        said.print(f"undid {entry.asked}; now {control.read()}")
+        done = api.restore_at_boot(at_boot, device, dry_run)
     if json:
-        emit(document)
+        emit({"schema": SCHEMA, **to_document(done)})
+    else:
+        console().print(show_restore(done, at_boot))
 
 
-def _open(device: str) -> tuple[Device, ModeSpace, Control]:
-    board = open_device(device)
-    space, control = board.modes(), board.control()
-    if space is None or control is None:
-        raise UsageError(
-            f"{board.spec.name} has no power modes that can be set; on a machine without, try --device sim:orin-agx"
-        )
-    return board, space, control
+def install() -> None:
+    """Install edgetrain-control, the small program that sets modes for users without root.
 
+    It goes to /usr/local/sbin, owned by root. `edgetrain doctor` then prints the line for sudoers.
 
-def _spec(board: Device) -> dict[str, Any]:
-    spec = dataclasses.asdict(board.spec)
-    spec["extra"] = dict(board.spec.extra)
-    return spec
+    Example: sudo edgetrain modes install-control
+    """
+    console().print(f"installed {install_control()}; edgetrain doctor shows the line for sudoers")

@@ -1,4 +1,4 @@
-"""The options that many verbs share, and completion for them."""
+"""The options that many commands share, and completion for them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,27 @@ from typing import Annotated
 
 import typer
 
-from edgetrain.store import Store
-
 StoreOption = Annotated[
     Path | None,
     typer.Option("--store", envvar="EDGETRAIN_STORE", help="Folder of the records.", show_default=False),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+DeviceOption = Annotated[str, typer.Option(help="Device to run on: auto, host, jetson, or sim:orin-agx (simulated).")]
 
 
 def complete_run(incomplete: str) -> list[str]:
     """Offer the ids of recorded runs, newest first."""
-    runs = ["last", *reversed([row["run"] for row in Store().list()])]
-    return [run for run in runs if run.startswith(incomplete)]
+    from edgetrain.api import runs
+
+    found = ["last", *reversed([row.run for row in runs()])]
+    return [run for run in found if run.startswith(incomplete)]
+
+
+RunArgument = Annotated[
+    str, typer.Argument(help="A run's id, the start or end of one, its folder, or `last`.", autocompletion=complete_run)
+]
+
+
+def split_names(given: list[str] | None) -> tuple[str, ...]:
+    """Return names that were given one by one or separated by commas."""
+    return tuple(name for text in given or () for name in text.split(",") if name)

@@ -3,56 +3,68 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from edgetrain.analysis import digest
-from edgetrain.cli.options import JsonOption, StoreOption
-from edgetrain.report.document import emit
-from edgetrain.report.text import console, show_run
-from edgetrain.store import Store
+from edgetrain.analysis import verdict_sentence
+from edgetrain.api import profile as profile_command
+from edgetrain.api import summarize
+from edgetrain.cli.options import DeviceOption, JsonOption, StoreOption
+from edgetrain.cli.progress import record_kept
+from edgetrain.cli.settings import Settings, options_named, with_settings
+from edgetrain.errors import EdgetrainError
+from edgetrain.report import console, emit, show_run
 
-PANEL, ORDER = "measure", 30
+OFFERED = options_named("dataset", "cache", "power_mode", "dvfs", "full_fan", "baseload_s", "timing")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("profile", rich_help_panel=PANEL, context_settings={"ignore_unknown_options": True})(profile)
+    """Add the command."""
+    app.command("profile", context_settings={"ignore_unknown_options": True})(profile)
 
 
+@with_settings(OFFERED)
 def profile(
     command: Annotated[list[str], typer.Argument(help="Your command, after --, as you would type it.")],
-    dataset: Annotated[
-        Path | None, typer.Option(help="Its dataset's folder: then its share in the page cache is recorded too.")
+    settings: Settings,
+    device: DeviceOption = "auto",
+    like: Annotated[
+        str | None,
+        typer.Option(help="On a simulated board: the network whose response to power modes to use."),
     ] = None,
-    timing: Annotated[str, typer.Option(help="async, or sync: wait for every step, as the papers did.")] = "async",
-    device: Annotated[str, typer.Option(help="auto, host or jetson.")] = "auto",
+    campaign: Annotated[str | None, typer.Option(help="Record the run as part of this campaign.")] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Tells where the time of your own training script goes; nothing in it needs to change.
+    """See where the time of your own training script goes; nothing in it needs to change.
 
-    Its output and exit status stay as they are; ours goes to stderr. With --json its stdout goes to stderr too.
+    Your script's output and exit status stay as they are; edgetrain writes to stderr. With --json the script's stdout
+    goes to stderr too.
 
     Example: edgetrain profile -- python train.py --epochs 2
     """
-    from edgetrain.runner.profile import profile as carry_out
-
-    records = Store(store)
     sys.stdout.flush()
-    done = carry_out(
-        command,
-        records,
-        device,
-        None if dataset is None else str(dataset),
-        timing,
-        stdout=sys.stderr.fileno() if json else None,
-    )
-    document = digest(records.open(done.run)).document()
-    if json:
-        emit(document)
-    else:
-        console(stderr=True).print(show_run(document))
+    with record_kept():
+        done = profile_command(
+            command,
+            device=device,
+            store=store,
+            progress=None,
+            campaign=campaign,
+            like=like,
+            stdout=sys.stderr.fileno() if json else None,
+            **settings,
+        )
+    say = console(stderr=True).print
+    try:
+        summary = summarize(done.run)
+        if json:
+            emit(summary)
+        else:
+            say(show_run(summary), "", verdict_sentence(summary, done.run), sep="\n")
+    except (EdgetrainError, OSError) as error:
+        if not done.status:
+            raise
+        say(f"edgetrain: {error}")
     raise typer.Exit(done.status)

@@ -1,4 +1,4 @@
-"""`edgetrain report`: runs as one page for people."""
+"""edgetrain report: runs as one page for people."""
 
 from __future__ import annotations
 
@@ -7,46 +7,48 @@ from typing import Annotated
 
 import typer
 
-from edgetrain.analysis import digest
-from edgetrain.cli.options import StoreOption, complete_run
-from edgetrain.errors import UsageError
-from edgetrain.report.page import write_page
-from edgetrain.report.text import console
-from edgetrain.store import Store
+from edgetrain.api import ModeLimits, write_report
+from edgetrain.cli.options import JsonOption, StoreOption, complete_run
+from edgetrain.report import console, emit
 from edgetrain.units import spell_bytes
-
-PANEL = "show"
-ORDER = 10
 
 
 def register(app: typer.Typer) -> None:
-    app.command("report", rich_help_panel=PANEL)(report)
+    """Add the command."""
+    app.command("report")(report)
 
 
 def report(
-    runs: Annotated[
+    names: Annotated[
         list[str] | None,
-        typer.Argument(help="Runs to show; default: the newest.", autocompletion=complete_run, show_default=False),
+        typer.Argument(
+            help="A run, several runs, a campaign, or a table of power modes (imported, or a CSV); default: the newest "
+            "run.",
+            autocompletion=complete_run,
+            show_default=False,
+            metavar="RUN|CAMPAIGN|TABLE...",
+        ),
     ] = None,
     campaign: Annotated[str | None, typer.Option(help="All runs of this campaign.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("edgetrain-report.html"),
-    title: Annotated[str, typer.Option(help="Its heading.")] = "Where training time went",
+    title: Annotated[str | None, typer.Option(help="Heading of the page.", show_default=False)] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Board of a table of modes; modes that it lacks are predicted.")
+    ] = None,
+    max_power_w: Annotated[str | None, typer.Option(help="Limit to mark in a table of modes: 20 or 20W.")] = None,
+    max_time_s: Annotated[str | None, typer.Option(help="Limit per minibatch to mark there: 0.1 or 100ms.")] = None,
     store: StoreOption = None,
+    json: JsonOption = False,
 ) -> None:
-    """One self-contained page about one run or many: pictures and tables, nothing fetched from anywhere.
+    """Write one self-contained page about a run, several runs, a campaign or power modes; no network needed.
 
     Example: edgetrain report last -o report.html
     """
-    place = Store(store)
-    chosen = list(runs or [])
-    if campaign:
-        chosen += [row["run"] for row in place.list() if row["campaign"] == campaign]
-        if not chosen:
-            raise UsageError(f"no run of campaign {campaign!r} is in {place.path}; edgetrain ls shows what there is")
-    documents = [digest(place.open(run)).document() for run in chosen or ["last"]]
-    try:
-        write_page(documents, output, title)
-    except OSError as error:
-        raise UsageError(f"cannot write {output} ({error.strerror}); choose another place with -o") from error
-    runs_told = "1 run" if len(documents) == 1 else f"{len(documents)} runs"
-    console(stderr=True).print(f"wrote {output}: {runs_told}, {spell_bytes(output.stat().st_size)}")
+    limits = ModeLimits(device, max_power_w, max_time_s)
+    written = write_report(names or ["last"], output, campaign, title, store, limits)
+    if json:
+        emit(written)
+        return
+    what = "mode" if written.kind == "modes" else "run"
+    count = f"1 {what}" if written.runs == 1 else f"{written.runs} {what}s"
+    console(stderr=True).print(f"wrote {written.path}: {count}, {spell_bytes(written.size_bytes)}")

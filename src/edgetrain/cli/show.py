@@ -1,38 +1,28 @@
-"""`edgetrain show`: one run, epoch by epoch."""
+"""edgetrain show: one run, epoch by epoch."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from edgetrain.analysis import digest
-from edgetrain.cli.options import JsonOption, StoreOption, complete_run
-from edgetrain.report.document import emit
-from edgetrain.report.text import console, show_run
-from edgetrain.store import Store
-
-PANEL = "measure"
-ORDER = 50
+from edgetrain.api import open_run, summarize
+from edgetrain.cli.memory import keep_freed_memory
+from edgetrain.cli.options import JsonOption, RunArgument, StoreOption
+from edgetrain.report import console, emit, show_run
 
 
 def register(app: typer.Typer) -> None:
-    app.command("show", rich_help_panel=PANEL)(show)
+    """Add the command."""
+    app.command("show")(show)
 
 
-def show(
-    run: Annotated[
-        str, typer.Argument(help="A run's id, the start of one, its folder, or `last`.", autocompletion=complete_run)
-    ] = "last",
-    store: StoreOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Where the seconds and joules of one run went, epoch by epoch, and how far to trust that.
+def show(run: RunArgument = "last", store: StoreOption = None, json: JsonOption = False) -> None:
+    """See where the seconds and joules of one run went, epoch by epoch, and what makes the numbers doubtful.
 
     Example: edgetrain show last
     """
-    document = digest(Store(store).open(run)).document()
+    keep_freed_memory()
+    summary = summarize(open_run(run, store))
     if json:
-        emit(document)
+        emit(summary)
     else:
-        console().print(show_run(document))
+        console().print(show_run(summary))

@@ -1,0 +1,103 @@
+"""What limits a recorded training, and what each remedy would bring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from edgetrain.analysis import Summary, find_verdict
+from edgetrain.api.measure import execute
+from edgetrain.api.mode_effects import fastest_mode
+from edgetrain.api.records import RunLike, StoreLike, open_store
+from edgetrain.api.records import summarize as sum_up
+from edgetrain.api.what_if import open_recorded, storage_media
+from edgetrain.errors import PredictError, UsageError
+from edgetrain.prediction import ChangeFacts, PipelinePredictor, WhatIfModel
+from edgetrain.recommendation import Diagnosis, Remedy, VerifiedRemedy, diagnose_run
+from edgetrain.record import Run
+from edgetrain.runner import Progress
+from edgetrain.schema import Experiment, Limits, Loading, Scalar, Workload, settings_of
+
+Measuring = Callable[[Mapping[str, Scalar]], Run]  # trains with these settings changed and returns the run
+
+
+def diagnose(
+    run: RunLike = "last",
+    *,
+    verify: bool = False,
+    measure: Measuring | None = None,
+    media: Path | str | None = None,
+    store: StoreLike = None,
+    progress: Progress | None = None,
+) -> Diagnosis:
+    """Name what limits a run, with evidence and remedies ranked by predicted gain.
+
+    `verify` tries the best remedy that is a setting and adds what was measured: by running the run's own experiment
+    again, or by `measure` where the run was a user's command.
+    """
+    opened = open_recorded(run, store)
+    summary = sum_up(opened)
+    verdict = find_verdict(opened, summary)
+    facts = ChangeFacts(storage_media(media), mode=fastest_mode(summary, store=store))
+    model, reason = None, None
+    try:
+        model = WhatIfModel(PipelinePredictor(opened, summary), summary)
+    except PredictError as error:
+        reason = str(error)
+    found = diagnose_run(verdict, summary, model, reason, facts)
+    if not verify:
+        return found
+    return replace(found, verified=_verified(opened, summary, found, measure or _again(opened, store, progress)))
+
+
+def _verified(run: Run, summary: Summary, diagnosis: Diagnosis, measure: Measuring) -> VerifiedRemedy:
+    """Try the best remedy that is a setting."""
+    remedy = best_to_try(diagnosis)
+    tried = measure(remedy.settings)
+    measured_s = sum(epoch.e2e_s for epoch in sum_up(tried).epochs)
+    return VerifiedRemedy(
+        change=remedy.change,
+        run=tried.id,
+        predicted_s=remedy.e2e_s,
+        predicted_lo=remedy.e2e_lo,
+        predicted_hi=remedy.e2e_hi,
+        measured_s=measured_s,
+        gain_pct=100.0 * (1.0 - measured_s / diagnosis.recorded_s) if diagnosis.recorded_s else 0.0,
+    )
+
+
+def best_to_try(diagnosis: Diagnosis) -> Remedy:
+    """Return the remedy with the largest predicted gain that is a setting of a run."""
+    for remedy in diagnosis.remedies:
+        if remedy.settings and remedy.gain_pct > 0:
+            return remedy
+    if diagnosis.remedies_reason:
+        raise UsageError(f"there is no remedy to try: {diagnosis.remedies_reason}")
+    raise UsageError("there is no remedy to try: none that is a setting of a run is predicted to help")
+
+
+def _again(run: Run, store: StoreLike, progress: Progress | None) -> Measuring:
+    """Return what runs the experiment of a run again with some settings changed."""
+    experiment = run.manifest.experiment
+    if experiment is None or experiment.workload.command is not None:
+        raise UsageError(
+            f"{run.id} is not a run of one of our workloads, so that it cannot be repeated with other settings here"
+        )
+
+    def measure(changes: Mapping[str, Scalar]) -> Run:
+        changed = experiment
+        for name, value in changes.items():
+            changed = _changed(changed, name, value)
+        return execute(changed, store=open_store(store), progress=progress)
+
+    return measure
+
+
+def _changed(experiment: Experiment, name: str, value: Scalar) -> Experiment:
+    """Return the experiment with one setting changed, wherever it is declared."""
+    for part, declared in (("workload", Workload), ("loading", Loading), ("limits", Limits)):
+        if any(each.name == name for each in settings_of(declared)):
+            section = replace(getattr(experiment, part), **{name: value})
+            return replace(experiment, **{part: section})
+    return replace(experiment, **{name: value})  # type: ignore[arg-type]

@@ -1,0 +1,165 @@
+"""Measures loader arguments of a user's script or of a network by trials: what `tune` searches with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edgetrain.analysis import find_loops, slowest
+from edgetrain.errors import EdgetrainError, TrialError, UsageError, WorkloadError
+from edgetrain.recommendation import measure_trial, training_loader
+from edgetrain.record import Run
+from edgetrain.runner import LoaderChange, Trial, TrialPlace, TrialRule, run_trial
+from edgetrain.schema import Experiment, LoaderArguments, LoaderMeasurement, Loading, PowerMode, RamUse
+
+FIRST_WARM_UP = 16  # of the first trial, whose loader is not known yet
+
+
+class ScriptWrites(EdgetrainError):
+    """A trial wrote files of the user's; carries `files`."""
+
+
+def warm_up_of(arguments: LoaderArguments) -> int:
+    """Return the minibatches of a trial that do not count: at least 8, and all that the loader had fetched ahead."""
+    return max(TrialRule().warm_up, arguments.workers * (arguments.prefetch or 0))
+
+
+class TrialMeasure:
+    """Implements `schema.MeasureLoader` by trials; `mode` holds a power mode meanwhile."""
+
+    def __init__(self, experiment: Experiment, place: TrialPlace, allow_writes: bool) -> None:
+        self._experiment, self._place, self._allow_writes = experiment, place, allow_writes
+        self._is_command = experiment.workload.command is not None
+        self.mode: PowerMode | None = experiment.power_mode
+        self.created: int | None = None  # the training loader, once the first trial has shown it
+        self.start: LoaderArguments | None = None
+        self.files: tuple[str, ...] = ()
+
+    def first(self) -> LoaderMeasurement:
+        """Measure the training as it is, and find its loader; errors say why it cannot be tuned."""
+        rule = self._place.rule
+        place = replace(self._place, rule=replace(rule, warm_up=FIRST_WARM_UP))
+        loading = self._experiment.loading
+        given = LoaderArguments(
+            loading.workers,
+            loading.prefetch if loading.workers else None,
+            loading.pin_memory,
+            loading.persistent and loading.workers > 0,
+        )
+        try:
+            trial = run_trial(self._held(given), place)
+            run = place.store.open(trial.run)
+            self._check_writes(trial)
+            self._check_start(trial)
+            loader = training_loader(run, slowest(find_loops(run)))
+            if self._is_command and loader.created is None:
+                raise UsageError("the training loop's loader was made before the recorder was loaded: nothing to tune")
+            self.created = loader.created
+            found = self._read(trial, run)
+        except TrialError as error:
+            raise self._cannot_tune(error) from None
+        self.start = found.arguments
+        return found
+
+    def __call__(self, arguments: LoaderArguments) -> LoaderMeasurement:
+        changed = self._is_command and arguments != self.start
+        change = LoaderChange(self.created or 0, arguments) if changed else None
+        rule = replace(self._place.rule, warm_up=warm_up_of(arguments))
+        try:
+            trial = run_trial(self._held(arguments), replace(self._place, rule=rule), change)
+        except WorkloadError as error:
+            raise TrialError(f"training fails with {arguments}: {error}", kind="failed") from None
+        self._check_writes(trial)
+        if trial.ended == "memory":
+            raise TrialError(f"more memory than the ceiling was used with {arguments}", kind="memory")
+        if trial.ended == "limit":
+            raise TrialError(
+                f"too few minibatches within {self._place.rule.limit_s:.0f} s with {arguments}", kind="failed"
+            )
+        if trial.status:
+            raise TrialError(f"the script fails with {arguments}: {trial.last_words}", kind="failed")
+        found = self._read(trial, self._place.store.open(trial.run))
+        if found.arguments != arguments:
+            raise TrialError(
+                f"asked for {arguments}, but the training used {found.arguments}: the script sets its loader's "
+                "arguments after making it, or makes its loader in another way each time",
+                kind="ignored",
+            )
+        return found
+
+    def _held(self, arguments: LoaderArguments) -> Experiment:
+        """Return the experiment with these arguments; the lab makes a group for each worker, of a command too."""
+        experiment = self._experiment
+        loading: Loading = replace(
+            experiment.loading,
+            workers=arguments.workers,
+            prefetch=arguments.prefetch or experiment.loading.prefetch,
+            pin_memory=arguments.pin_memory,
+            persistent=arguments.persistent,
+        )
+        return replace(experiment, loading=loading, power_mode=self.mode)
+
+    def _read(self, trial: Trial, run: Run) -> LoaderMeasurement:
+        loader = training_loader(run, slowest(find_loops(run)))
+        warm_up = TrialRule().warm_up
+        if loader.workers:
+            warm_up = max(warm_up, loader.workers * (loader.prefetch_factor or 2))
+        return measure_trial(run, warm_up, ram_use(trial, run))
+
+    def _check_writes(self, trial: Trial) -> None:
+        self.files = tuple(dict.fromkeys((*self.files, *trial.writes)))
+        if trial.writes and not self._allow_writes:
+            named = ", ".join(trial.writes[:3]) + (", …" if len(trial.writes) > 3 else "")
+            raise ScriptWrites(
+                f"the script wrote {len(trial.writes)} files ({named}), and every trial would do so again; add "
+                'arguments that stop it (--trial-args "--no-save"), or give --allow-writes if that does no harm',
+                files=trial.writes,
+            )
+
+    def _check_start(self, trial: Trial) -> None:
+        if trial.ended == "memory":
+            raise UsageError(
+                "the training as it is uses more memory than the ceiling; give a larger --max-ram, or lower its batch "
+                "size"
+            )
+        if trial.status:
+            raise WorkloadError(
+                f"the script fails as it is, with status {trial.status}: {trial.last_words or 'it printed nothing'}",
+                run=trial.run,
+            )
+        if trial.ended == "limit":
+            raise WorkloadError(
+                f"the script gave too few minibatches within {trial.rule.limit_s:.0f} s; see its output with edgetrain "
+                f"show {trial.run}",
+                run=trial.run,
+            )
+
+    def _cannot_tune(self, error: TrialError) -> EdgetrainError:
+        kind = error.facts.get("kind")
+        if kind == "no_loader":
+            return UsageError(f"{error}, so there are no loader arguments to tune; see edgetrain profile for the rest")
+        if kind == "no_steps":
+            return UsageError(
+                f"{error}: the script must train with torch and a DataLoader; try edgetrain profile first"
+            )
+        if kind == "too_short":
+            return UsageError(f"{error}; give the script more epochs or data with --trial-args")
+        return error
+
+
+def ram_use(trial: Trial, run: Run) -> RamUse | None:
+    """Return what a trial's processes used; None where it was not seen."""
+    if not trial.processes or trial.peak_bytes is None:
+        return None
+    pid = run.main.facts.pid
+    main = next((one for one in trial.processes if one.pid == pid), max(trial.processes, key=lambda one: one.own_bytes))
+    workers = [one.private_bytes for one in trial.processes if one.parent == main.pid]
+    loaders = run.main.facts.loaders
+    has_workers = any(loader.workers for loader in loaders)
+    return RamUse(
+        trial.peak_bytes,
+        main.total_bytes,
+        main.own_bytes,
+        max(workers, default=None) if has_workers else None,
+        trial.shared_bytes,
+        max((loader.minibatch_bytes for loader in loaders if loader.minibatch_bytes is not None), default=None),
+    )

@@ -1,0 +1,80 @@
+"""edgetrain tune: the best loader arguments and power mode for a training."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from edgetrain.api import tune as find_best
+from edgetrain.cli.options import DeviceOption, JsonOption, StoreOption
+from edgetrain.cli.output import print_note, print_result
+from edgetrain.cli.progress import record_kept
+from edgetrain.cli.settings import Settings, options_named, with_settings
+from edgetrain.report import show_trial, show_tuned
+
+OFFERED = options_named(
+    "dataset", "cache", "batch_size", "dataset_scale", "workers", "prefetch", "pin_memory", "persistent", "compute",
+    "compute_ms", "storage", "page_cache", "cores", "cpu_share", "power_mode", "full_fan",
+)  # fmt: skip
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("tune", context_settings={"ignore_unknown_options": True})(tune)
+
+
+@with_settings(OFFERED)
+def tune(
+    command: Annotated[
+        list[str],
+        typer.Argument(help="Your command, after --, as you would type it; or the name of a network (mobilenet_v3)."),
+    ],
+    settings: Settings,
+    minimize: Annotated[str, typer.Option(help="What to minimise: time or energy per minibatch.")] = "time",
+    max_power_w: Annotated[float | None, typer.Option(help="Keep the power below this, in W.")] = None,
+    max_ram: Annotated[
+        str | None, typer.Option(help="Memory that a trial may use: 4GiB; left out, what is free.")
+    ] = None,
+    trials: Annotated[int, typer.Option(help="Trials of loader arguments, at most.")] = 11,
+    trial_args: Annotated[str, typer.Option(help='Arguments to add in trials: "--epochs 1 --no-save".')] = "",
+    allow_writes: Annotated[
+        bool, typer.Option("--allow-writes", help="Go on although the script writes files in each trial.")
+    ] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Set the power mode that was found.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --apply: show what would be set.")] = False,
+    device: DeviceOption = "auto",
+    like: Annotated[
+        str | None, typer.Option(help="On a simulated board: the network whose response to power modes to use.")
+    ] = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Find the fastest data loading, and the power mode, for your own training script by short trials of it.
+
+    Nothing in the script needs to change. Each trial takes seconds and is killed, so that nothing is saved. Settings of
+    a network (batch size, workers, ...) apply only where a network is named.
+
+    Example: edgetrain tune -- python train.py --epochs 2
+    """
+    with record_kept():
+        result = find_best(
+            command,
+            minimize=minimize,
+            max_power_w=max_power_w,
+            max_ram=max_ram,
+            trials=trials,
+            trial_args=trial_args,
+            allow_writes=allow_writes,
+            apply=apply,
+            dry_run=dry_run,
+            device=device,
+            store=store,
+            on_trial=lambda trial: print_note(show_trial(trial)),
+            like=like,
+            progress=None,
+            propose=None,
+            rule=None,
+            **settings,
+        )
+    print_result(result, show_tuned, json)

@@ -1,0 +1,58 @@
+"""edgetrain whatif: the same training under another setting, predicted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgetrain.api import whatif as predict_whatif
+from edgetrain.cli.changes import parse_changes, parse_sweep
+from edgetrain.cli.options import JsonOption, RunArgument, StoreOption
+from edgetrain.report import console, emit, show_whatif, write_sweep
+
+PANEL, ORDER = "explain", 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("whatif", rich_help_panel=PANEL)(whatif)
+
+
+def whatif(
+    run: RunArgument = "last",
+    more: Annotated[list[str] | None, typer.Argument(help="Further changes, NAME=VALUE.", show_default=False)] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting to change, NAME=VALUE: workers=2, storage=hdd, ram=4GiB, …"),
+    ] = None,
+    sweep: Annotated[
+        str | None, typer.Option(help="Values of one setting, one row each: workers=0..8, or storage=ssd,sd,hdd.")
+    ] = None,
+    repeat: Annotated[
+        list[str] | None, typer.Option(help="Another run of the same setting; the intervals then include their spread.")
+    ] = None,
+    profiled: Annotated[
+        str | None,
+        typer.Option(help="Measured power modes of this network, a CSV or a campaign, for power_mode=…."),
+    ] = None,
+    media: Annotated[Path | None, typer.Option(help="A file with storage media of your own.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Draw the sweep into this SVG file.")] = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """How long would this training take with other workers, storage, RAM or batch size? Predicted, without running it.
+
+    Example: edgetrain whatif last --set workers=2 storage=hdd ram=4GiB
+    """
+    changes = parse_changes([*(set_ or ()), *(more or ())])
+    answer = predict_whatif(
+        run, changes, sweep=parse_sweep(sweep), repeats=tuple(repeat or ()), media=media, profiled=profiled, store=store
+    )
+    if output is not None:
+        write_sweep(answer, output)
+    if json:
+        emit(answer)
+    else:
+        console().print(show_whatif(answer))
