@@ -3,8 +3,9 @@
 import random
 from pathlib import Path
 
+from edgetrain.documents import from_document
 from edgetrain.inside.stream import MINIBATCHES, WORKERS, StreamWriter, append_event, write_json
-from edgetrain.store import Store
+from edgetrain.record import FolderStore, Manifest
 
 
 def write_record(
@@ -33,7 +34,7 @@ def write_record(
     }
     if power_w is None:
         facts["power"] = None
-    path = Store(store).create(facts | manifest)
+    path = FolderStore(store).create(from_document(Manifest, facts | manifest)).path
     main = StreamWriter(str(path / "minibatches-1.ets"), "minibatches", MINIBATCHES)
     side = StreamWriter(str(path / "workers-0-0-2.ets"), "workers", WORKERS)
     now = begun = 1_000_000_000

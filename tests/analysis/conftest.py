@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from edgetrain.record import ArrayTable
+
 
 @pytest.fixture
 def minibatches():
@@ -21,6 +23,6 @@ def minibatches():
         columns["sent_us"] = np.full(count, -1, np.int64)
         columns["worker"] = np.full(count, -1, np.int64)
         columns["samples"] = np.full(count, 16, np.int64)
-        return columns
+        return ArrayTable(columns)
 
     return make

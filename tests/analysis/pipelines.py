@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgetrain.schema import Columns
+from edgetrain.record import ArrayTable, Table
 
 
 @dataclass(frozen=True)
-class Cost:
+class BatchCost:
     """What one batch costs, in µs."""
 
     blocked: int = 0
@@ -24,17 +24,17 @@ class Cost:
     pickling: int = 0
     receiving: int = 100
 
-    def without(self, cause: str) -> Cost:
+    def without(self, cause: str) -> BatchCost:
         """The same batch with a cause removed."""
         kept = {
             name: getattr(self, name) for name in ("blocked", "cpu", "queued", "pickling", "receiving") if name != cause
         }
-        return Cost(**kept)
+        return BatchCost(**kept)
 
 
 def record(
-    cost: Callable[[int], Cost], minibatches: int, workers: int, step_us: int, prefetch: int = 2, gpu_us: int = 0
-) -> tuple[Columns, Columns]:
+    cost: Callable[[int], BatchCost], minibatches: int, workers: int, step_us: int, prefetch: int = 2, gpu_us: int = 0
+) -> tuple[Table, Table]:
     """Run the pipeline; return its minibatches and workers columns.
 
     With `gpu_us` the loop runs ahead of an accelerator that takes that long for a step.
@@ -80,4 +80,4 @@ def record(
                  "feeder_queued_us", "waking_us"):  # fmt: skip
         worker_columns[name] = zeros
     worker_columns["helpers_queued_us"] = zeros - 1
-    return minibatch_columns, worker_columns
+    return ArrayTable(minibatch_columns), ArrayTable(worker_columns)

@@ -7,10 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from edgetrain.analysis.attribution import BLOCK, MOST_BLOCKS, MOST_STEAL, Attribution, attribute
+from edgetrain.analysis.attribution import BLOCK, MAX_BLOCKS, MAX_STEAL, Attribution, attribute
 from edgetrain.analysis.breakdown import break_down
 from edgetrain.analysis.services import Holding
-from tests.analysis.pipelines import Cost, record
+from edgetrain.record import ArrayTable
+from tests.analysis.pipelines import BatchCost, record
+from tests.summaries import with_columns
 from tests.torture import attribution as torture
 
 CAUSES = ("blocked", "preprocess", "contention", "handover")
@@ -18,7 +20,7 @@ NAMES = {"blocked": "blocked", "preprocess": "cpu", "contention": "queued", "han
 
 
 def shares(
-    cost: Callable[[int], Cost], workers: int, step_us: int = 5_000, minibatches: int = 300, **more: int
+    cost: Callable[[int], BatchCost], workers: int, step_us: int = 5_000, minibatches: int = 300, **more: int
 ) -> tuple[dict[str, float], float]:
     """What the rule says, and the stall in seconds, of all but the first minibatches."""
     minibatches_columns, worker_columns = record(cost, minibatches, workers, step_us, **more)
@@ -41,18 +43,18 @@ def check_law(said: Attribution, stall_s: np.ndarray) -> None:
 def test_a_single_cause_gets_all_of_the_stall(cause: str, workers: int) -> None:
     if cause == "handover":
         # Sending goes on beside the next fetch; receiving is what the loop has to wait for.
-        said, stall = shares(lambda batch: Cost(pickling=32_000, receiving=20_000), max(workers, 1))
+        said, stall = shares(lambda batch: BatchCost(pickling=32_000, receiving=20_000), max(workers, 1))
     else:
-        said, stall = shares(lambda batch: Cost(**{NAMES[cause]: 32_000}), workers)
+        said, stall = shares(lambda batch: BatchCost(**{NAMES[cause]: 32_000}), workers)
     assert stall > 0.1
     assert said[cause] > 0.95
 
 
 @pytest.mark.parametrize("one_in", [1, 3, 7])
 def test_waits_between_the_looks_are_like_those_looked_at(one_in: int) -> None:
-    minibatches, workers = record(lambda batch: Cost(pickling=1_000, receiving=20_000), 300, 1, 5_000)
-    minibatches["queued_us"] = np.where(np.arange(300) % one_in == 0, 8_000, -1)
-    minibatches["cpu_us"] = np.where(np.arange(300) % one_in == 0, 12_000, -1)
+    minibatches, workers = record(lambda batch: BatchCost(pickling=1_000, receiving=20_000), 300, 1, 5_000)
+    read = np.arange(300) % one_in == 0
+    minibatches = with_columns(minibatches, queued_us=np.where(read, 8_000, -1), cpu_us=np.where(read, 12_000, -1))
     parts = break_down(minibatches)
     said = attribute(minibatches, workers, parts.rows, parts.stall_s)
     check_law(said, parts.stall_s)
@@ -61,7 +63,7 @@ def test_waits_between_the_looks_are_like_those_looked_at(one_in: int) -> None:
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_two_equal_causes_get_half_each_whatever_their_order(workers: int) -> None:
-    said, _ = shares(lambda batch: Cost(blocked=16_000, cpu=16_000), workers)
+    said, _ = shares(lambda batch: BatchCost(blocked=16_000, cpu=16_000), workers)
     assert said["blocked"] == pytest.approx(0.5, abs=0.03)
     assert said["preprocess"] == pytest.approx(0.5, abs=0.03)
 
@@ -70,16 +72,15 @@ def test_two_equal_causes_get_half_each_whatever_their_order(workers: int) -> No
 @pytest.mark.parametrize("one_in", [2, 3, 8])
 @pytest.mark.parametrize("timed", [True, False])
 def test_fetches_between_the_looks_are_made_of_what_those_like_them_are(workers: int, one_in: int, timed: bool) -> None:
-    def cost(batch: int) -> Cost:
-        return Cost(blocked=3_000 + 500 * (batch % 5), cpu=2_000, queued=1_000 + 100 * (batch % 7))
+    def cost(batch: int) -> BatchCost:
+        return BatchCost(blocked=3_000 + 500 * (batch % 5), cpu=2_000, queued=1_000 + 100 * (batch % 7))
 
     whole, _ = shares(cost, workers, step_us=1_000)
     minibatches, made = record(cost, 300, workers, 1_000)
     between = np.arange(300) % one_in != 0
-    for name in ("helpers_us", "queued_us", "system_us", "stolen_us", "switches", "waking_us", "feeder_queued_us"):
-        made[name] = np.where(between, -1, made[name])
-    if not timed:
-        made["cpu_us"] = np.where(between, -1, made["cpu_us"])
+    unread = ["helpers_us", "queued_us", "system_us", "stolen_us", "switches", "waking_us", "feeder_queued_us"]
+    unread += [] if timed else ["cpu_us"]
+    made = with_columns(made, **{name: np.where(between, -1, made[name]) for name in unread})
     parts = break_down(minibatches)
     said = attribute(minibatches, made, parts.rows, parts.stall_s)
     check_law(said, parts.stall_s)
@@ -92,15 +93,15 @@ def test_fetches_between_the_looks_are_made_of_what_those_like_them_are(workers:
 @pytest.mark.parametrize(("workers", "hogs"), [(0, 1), (1, 1), (2, 1), (1, 2), (4, 1)])
 def test_a_shared_core_splits_like_its_time_slices(workers: int, hogs: int) -> None:
     others = hogs + max(workers, 1) - 1
-    said, _ = shares(lambda batch: Cost(cpu=32_000, queued=32_000 * others), workers)
+    said, _ = shares(lambda batch: BatchCost(cpu=32_000, queued=32_000 * others), workers)
     assert said["contention"] == pytest.approx(others / (others + 1), abs=0.08)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("period", [5, 10, 23])
 def test_a_straggler_answers_for_the_stall_that_vanishes_without_it(period: int, workers: int) -> None:
-    def cost(batch: int) -> Cost:
-        return Cost(blocked=100_000 if batch % period == 0 else 0, cpu=16_000 + 1_000 * (batch % 3))
+    def cost(batch: int) -> BatchCost:
+        return BatchCost(blocked=100_000 if batch % period == 0 else 0, cpu=16_000 + 1_000 * (batch % 3))
 
     said, stall = shares(cost, workers, step_us=20_000)
     _, without = shares(lambda batch: cost(batch).without("blocked"), workers, step_us=20_000)
@@ -109,8 +110,8 @@ def test_a_straggler_answers_for_the_stall_that_vanishes_without_it(period: int,
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_behind_an_accelerator_each_cause_gets_what_it_adds_while_all_grow(workers: int) -> None:
-    def cost(batch: int, blocked: float = 1.0, cpu: float = 1.0) -> Cost:
-        return Cost(blocked=int(blocked * (30_000 + 100 * (batch % 7))), cpu=int(cpu * 10_000), receiving=0)
+    def cost(batch: int, blocked: float = 1.0, cpu: float = 1.0) -> BatchCost:
+        return BatchCost(blocked=int(blocked * (30_000 + 100 * (batch % 7))), cpu=int(cpu * 10_000), receiving=0)
 
     def stall(blocked: float, cpu: float) -> float:
         return shares(lambda batch: cost(batch, blocked, cpu), workers, step_us=1_000, gpu_us=12_000)[1]
@@ -128,21 +129,20 @@ def test_behind_an_accelerator_each_cause_gets_what_it_adds_while_all_grow(worke
 @pytest.mark.parametrize("sleeping", [1, 3])
 def test_causes_behind_one_another_share_in_proportion_however_small_the_stall(sleeping: int, workers: int) -> None:
     whole = 9_000 * workers  # a batch every 9 ms against steps of 5 ms
-    said, _ = shares(lambda batch: Cost(blocked=whole * sleeping // 4, cpu=whole * (4 - sleeping) // 4), workers)
+    said, _ = shares(lambda batch: BatchCost(blocked=whole * sleeping // 4, cpu=whole * (4 - sleeping) // 4), workers)
     assert said["blocked"] == pytest.approx(sleeping / 4, abs=0.03)
 
 
 def test_the_start_of_the_workers_does_not_colour_what_comes_after() -> None:
-    minibatches, workers = record(lambda batch: Cost(cpu=40_000), 24, 2, 5_000)
-    late = {**workers, "began_us": workers["began_us"].copy(), "fetched_us": workers["fetched_us"].copy()}
+    minibatches, workers = record(lambda batch: BatchCost(cpu=40_000), 24, 2, 5_000)
     shift = 400_000  # the workers took this long to start: everything but the sending comes later
-    for name in ("began_us", "fetched_us", "pickled_us", "shipped_us"):
-        late[name] = workers[name] + shift
-    moved = {name: column + shift * name.endswith("_us") for name, column in minibatches.items()}
-    for name in ("queued_us", "cpu_us"):
-        moved[name] = minibatches[name]
-    moved["sent_us"] = np.where(np.arange(24) < 4, minibatches["sent_us"], moved["sent_us"])
-    moved["asked_us"] = np.where(np.arange(24) < 1, minibatches["asked_us"], moved["asked_us"])
+    instants = ("began_us", "fetched_us", "pickled_us", "shipped_us")
+    late = with_columns(workers, **{name: workers[name] + shift for name in instants})
+    durations = ("queued_us", "cpu_us")
+    later = {name: minibatches[name] + shift for name in minibatches if name.endswith("_us") and name not in durations}
+    later["sent_us"] = np.where(np.arange(24) < 4, minibatches["sent_us"], later["sent_us"])
+    later["asked_us"] = np.where(np.arange(24) < 1, minibatches["asked_us"], later["asked_us"])
+    moved = with_columns(minibatches, **later)
     parts = break_down(moved)
     said = attribute(moved, late, parts.rows, parts.stall_s)
     check_law(said, parts.stall_s)
@@ -164,8 +164,8 @@ def test_a_lock_is_held_by_whatever_the_same_worker_computes_at_the_time() -> No
 
 
 def test_work_of_helper_threads_is_pre_processing_and_their_waiting_is_contention() -> None:
-    minibatches, workers = record(lambda batch: Cost(blocked=40_000), 100, 1, 5_000)
-    workers = {**workers, "helpers_us": np.full(100, 60_000), "helpers_queued_us": np.full(100, 20_000)}
+    minibatches, workers = record(lambda batch: BatchCost(blocked=40_000), 100, 1, 5_000)
+    workers = with_columns(workers, helpers_us=np.full(100, 60_000), helpers_queued_us=np.full(100, 20_000))
     parts = break_down(minibatches)
     said = attribute(minibatches, workers, parts.rows, parts.stall_s)
     check_law(said, parts.stall_s)
@@ -175,9 +175,9 @@ def test_work_of_helper_threads_is_pre_processing_and_their_waiting_is_contentio
 
 
 def test_kernel_time_of_a_fetch_that_reached_the_medium_is_storage() -> None:
-    minibatches, workers = record(lambda batch: Cost(blocked=10_000, cpu=30_000), 100, 1, 5_000)
-    cold = {**workers, "read_bytes": np.full(100, 1 << 20), "system_us": np.full(100, 20_000)}
-    warm = {**cold, "read_bytes": np.zeros(100, np.int64)}
+    minibatches, workers = record(lambda batch: BatchCost(blocked=10_000, cpu=30_000), 100, 1, 5_000)
+    cold = with_columns(workers, read_bytes=np.full(100, 1 << 20), system_us=np.full(100, 20_000))
+    warm = with_columns(cold, read_bytes=np.zeros(100, np.int64))
     parts = break_down(minibatches)
     for columns, expected in ((cold, 0.75), (warm, 0.25)):
         said = attribute(minibatches, columns, parts.rows, parts.stall_s)
@@ -185,41 +185,41 @@ def test_kernel_time_of_a_fetch_that_reached_the_medium_is_storage() -> None:
 
 
 def test_a_sender_starved_by_its_own_worker_is_pre_processing() -> None:
-    minibatches, workers = record(lambda batch: Cost(cpu=30_000, pickling=25_000), 100, 1, 5_000)
-    starved = {**workers, "feeder_cpu_us": np.full(100, 100)}
+    minibatches, workers = record(lambda batch: BatchCost(cpu=30_000, pickling=25_000), 100, 1, 5_000)
+    starved = with_columns(workers, feeder_cpu_us=np.full(100, 100))
     parts = break_down(minibatches)
     said = attribute(minibatches, starved, parts.rows, parts.stall_s)
     assert said.preprocess_s[2:].sum() / parts.stall_s[2:].sum() > 0.9
 
 
 def test_under_high_steal_there_is_no_verdict_but_a_doubt() -> None:
-    minibatches, workers = record(lambda batch: Cost(cpu=30_000), 50, 1, 5_000)
+    minibatches, workers = record(lambda batch: BatchCost(cpu=30_000), 50, 1, 5_000)
     parts = break_down(minibatches)
-    said = attribute(minibatches, workers, parts.rows, parts.stall_s, steal_share=2 * MOST_STEAL)
+    said = attribute(minibatches, workers, parts.rows, parts.stall_s, steal_share=2 * MAX_STEAL)
     assert not said.verdict
-    assert [doubt["kind"] for doubt in said.doubts] == ["steal"]
-    stolen = {**workers, "stolen_us": np.full(50, 9_000)}
+    assert [doubt.kind for doubt in said.doubts] == ["steal"]
+    stolen = with_columns(workers, stolen_us=np.full(50, 9_000))
     assert not attribute(minibatches, stolen, parts.rows, parts.stall_s).verdict
     assert attribute(minibatches, workers, parts.rows, parts.stall_s, steal_share=0.01).verdict
 
 
 def test_without_most_of_the_workers_rows_there_is_no_verdict() -> None:
-    minibatches, workers = record(lambda batch: Cost(cpu=30_000), 50, 1, 5_000)
+    minibatches, workers = record(lambda batch: BatchCost(cpu=30_000), 50, 1, 5_000)
     parts = break_down(minibatches)
-    few = {name: values[:20] for name, values in workers.items()}
+    few = workers.take(slice(20))
     assert not attribute(minibatches, few, parts.rows, parts.stall_s).verdict
-    most = {name: values[:45] for name, values in workers.items()}
+    most = workers.take(slice(45))
     said = attribute(minibatches, most, parts.rows, parts.stall_s)
     assert said.verdict
     check_law(said, parts.stall_s)
-    assert not attribute(minibatches, {}, parts.rows, parts.stall_s).verdict
+    assert not attribute(minibatches, ArrayTable(), parts.rows, parts.stall_s).verdict
 
 
 def test_a_training_longer_than_its_blocks_is_judged_by_even_picks() -> None:
-    count = BLOCK * (MOST_BLOCKS + 500)
+    count = BLOCK * (MAX_BLOCKS + 500)
 
-    def cost(batch: int) -> Cost:
-        return Cost(blocked=20_000) if batch < count // 2 else Cost(cpu=20_000)
+    def cost(batch: int) -> BatchCost:
+        return BatchCost(blocked=20_000) if batch < count // 2 else BatchCost(cpu=20_000)
 
     minibatches, workers = record(cost, count, 1, 5_000)
     parts = break_down(minibatches)
@@ -236,8 +236,8 @@ def test_for_any_mixture_the_parts_are_near_what_vanishes(seed: int) -> None:
     costs = random.gamma(4.0, means / 4.0, (400, 3)).astype(int)
     workers = int(random.integers(0, 4))
 
-    def cost(batch: int) -> Cost:
-        return Cost(*costs[batch].tolist())
+    def cost(batch: int) -> BatchCost:
+        return BatchCost(*costs[batch].tolist())
 
     said, stall = shares(cost, workers, minibatches=400)
     assert stall > 0.2  # there is something to explain

@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from edgetrain.analysis import breakdown
 from edgetrain.analysis.breakdown import break_down
+from tests.summaries import with_columns
 
 
 def random_rows(seed: int, timing: str) -> list[tuple[int, ...]]:
@@ -54,13 +54,11 @@ def test_parts_add_up_and_none_is_negative(minibatches, seed, timing):
 
 
 @pytest.mark.parametrize("stretch", [1, 7, 200])
-def test_cutting_in_stretches_changes_nothing(minibatches, stretch, monkeypatch):
+def test_cutting_in_stretches_changes_nothing(minibatches, stretch):
     for timing in ("sync", "async"):
         columns = minibatches(random_rows(3, timing), np.repeat([0, 1, 2, 3], 50))
         whole = break_down(columns)
-        with monkeypatch.context() as patched:
-            patched.setattr(breakdown, "STRETCH", stretch)
-            pieces = break_down(columns)
+        pieces = break_down(columns, stretch=stretch)
         for name in ("begin_us", "start_us", "copied_us", "done_us", "stall_from_us", "stall_to_us"):
             np.testing.assert_array_equal(getattr(pieces, name), getattr(whole, name))
 
@@ -98,8 +96,7 @@ def test_epochs_do_not_overlap_when_the_loop_runs_ahead(minibatches):
 
 def test_evaluation_is_no_training(minibatches):
     columns = minibatches([(0, 10, -1, -1, 20, 30)] * 4)
-    columns["phase"] = np.array([1, 2, 1, 2])
-    assert len(break_down(columns)) == 2
+    assert len(break_down(with_columns(columns, phase=[1, 2, 1, 2]))) == 2
 
 
 def test_a_copy_that_was_not_seen_is_not_called_zero(minibatches):

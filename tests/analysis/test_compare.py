@@ -1,26 +1,22 @@
 """Comparing calls luck luck: identical settings are rarely called different, a real change is found."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from edgetrain.analysis.compare import compare
+from tests.summaries import make_epoch, make_summary
 
 
 def group(draw, runs, level=1.0, between=0.03, within=0.02, epochs=4):
-    """Make digests of runs whose time varies between runs and, less, between their epochs."""
+    """Make summaries of runs whose time varies between runs and, less, between their epochs."""
     made = []
     for number in range(runs):
         own = level * np.exp(draw.normal(0, between))
         rows = []
         for epoch in range(epochs):
             e2e = 100 * own * np.exp(draw.normal(0, within)) * (1.5 if epoch == 0 else 1)
-            rows.append(
-                {"epoch": epoch, "minibatches": 100, "e2e_s": e2e, "fetch_stall_s": 0.2 * e2e, "fill_s": 0.01 * e2e,
-                 "compute_s": 0.7 * e2e, "copy_s": None, "energy_j": None}
-            )  # fmt: skip
-        made.append(SimpleNamespace(run=SimpleNamespace(run=f"r{number}"), epochs=tuple(rows), summary={}))
+            rows.append(make_epoch(epoch, e2e, 0.2 * e2e, minibatches=100, fill_s=0.01 * e2e, compute_s=0.7 * e2e))
+        made.append(make_summary(*rows, run=f"r{number}"))
     return made
 
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from edgetrain.analysis.energy import Power, energy, find_power, integral_j, split_windows, told_apart
-from edgetrain.schema import Run
+from edgetrain.analysis.energy import Power, energy, find_power, integral_j
+from edgetrain.record import ArrayTable, Manifest, Run
+from edgetrain.schema import PowerSource
 
 
 def power_of(at_s, power_w, refresh_s=0.1, quantum_w=0.0, counter=None):
@@ -59,38 +60,17 @@ def test_the_counter_is_used_where_there_is_one():
     assert (found.joules, found.method) == (pytest.approx(12.0), "counter")
 
 
-def test_windows_and_the_rest_sum_to_the_whole():
-    power = power_of(np.arange(0, 10, 0.1), 10 + np.sin(np.arange(0, 10, 0.1)))
-    windows = [(1_000_000, 2_000_000), (4_000_000, 7_500_000)]
-    rest = [(0, 1_000_000), (2_000_000, 4_000_000), (7_500_000, 9_900_000)]
-    whole = energy(power, 0, 9_900_000)
-    assert whole is not None
-    assert split_windows(power, windows) + split_windows(power, rest) == pytest.approx(whole.joules)
-
-
-def test_short_windows_are_not_told_apart():
-    power = power_of([0, 1, 2], [5.0] * 3, refresh_s=0.1)
-    assert not told_apart(power, [(0, 100_000)] * 5)
-    assert told_apart(power, [(0, 600_000)])
-
-
 def test_repeated_readings_of_one_refresh_count_once():
     at_us = np.arange(0, 2_000_000, 100_000)
     watts = np.repeat([10.0, 20.0, 10.0, 20.0], 5)
-    run = Run(
-        "r",
-        None,
-        {"power": {"stream": "rails", "columns": ["total_w"], "scope": "module", "refresh_s": 0.5}},
-        {},
-        {},
-        {"rails": {"at_us": at_us, "total_w": watts}},
-    )
+    source = PowerSource("rails", ("total_w",), refresh_s=0.5)
+    run = Run("r", Manifest(power=source), probes={"rails": ArrayTable({"at_us": at_us, "total_w": watts})})
     power, _ = find_power(run)
     assert power is not None
     assert len(power.at_s) == 5  # four refreshes, and the last instant
 
 
 def test_no_sensor_is_said_and_not_zero():
-    power, reason = find_power(Run("r", None, {"power": None}, {}, {}))
+    power, reason = find_power(Run("r", Manifest(power=None)))
     assert power is None
     assert "no power sensor" in reason

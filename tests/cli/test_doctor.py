@@ -46,7 +46,7 @@ def test_a_dataset_that_is_not_there_is_found_not_raised(tmp_path: Path) -> None
     assert any(each.what == "dataset" and each.works is False for each in findings)
 
 
-def test_a_python_without_torch_is_told_apart_from_one_that_is_not_there(tmp_path: Path) -> None:
+def test_a_python_without_torch_is_distinguished_from_one_that_is_not_there(tmp_path: Path) -> None:
     bare = tmp_path / "python"
     bare.write_text(
         '#!/bin/sh\nexec python3 -I -S -c "import sys; sys.modules[\'torch\'] = None; exec(sys.argv[1])" "$2"\n'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 from collections.abc import Callable
@@ -10,16 +9,32 @@ from pathlib import Path
 
 import pytest
 
-from edgetrain.device.base import Device, Probe, open_device
+from edgetrain.device import Device, Probe, open_device
 from edgetrain.device.host import HostDevice
-from edgetrain.sampling.lane import encoding_of
-from edgetrain.schema import DeviceSpec
+from edgetrain.documents import to_document
+from edgetrain.sampling import encoding_of
+from edgetrain.schema import DeviceSpec, ModeSpace, PowerMode
 from tests import boards
 from tests.device import host_tree
 
 BOARDS = ("orin-agx", "orin-nano", "xavier-agx", "xavier-nx", "nano")
-SIMULATED = hasattr(importlib.import_module("edgetrain.device.simulated"), "open_simulated")
-UNITS = ("_share", "_pct", "_w", "_j", "_c", "_hz", "_bytes", "_s", "_v", "_a", "_pm", "_length", "_count", "_cores")
+UNITS = (
+    "_share",
+    "_pct",
+    "_w",
+    "_j",
+    "_c",
+    "_hz",
+    "_bytes",
+    "_s",
+    "_v",
+    "_a",
+    "_pm",
+    "_length",
+    "_count",
+    "_cores",
+    "_rpm",
+)
 COUNTS = ("_reads", "_writes", "_alarm", "_alarms", "_mask", "_events", "_files", "_state", "_throttled")
 SCOPES = {"module", "board", "gpu", "cpu package"}
 
@@ -35,13 +50,9 @@ MAKERS: dict[str, Maker] = {
     "folder": _tree,
     "empty folder": lambda folder: HostDevice(folder),
 }
-if SIMULATED:
-    MAKERS.update(
-        {
-            f"sim:{board}": (lambda folder, board=board: open_device(f"sim:{board}@{folder / 'board'}"))
-            for board in BOARDS
-        }
-    )
+MAKERS.update(
+    {f"sim:{board}": (lambda folder, board=board: open_device(f"sim:{board}@{folder / 'board'}")) for board in BOARDS}
+)
 MAKERS.update(
     {name: (lambda folder, name=name: boards.open_fixture(name, folder)) for name in (*boards.PAIRS, *boards.VARIANTS)}
 )
@@ -65,11 +76,17 @@ def test_it_is_a_device_with_a_name(device: Device) -> None:
     assert isinstance(device.spec, DeviceSpec) and device.spec.name and device.spec.kind
 
 
+def test_describing_it_opens_no_sensor(device: Device) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    assert device.spec.kind and device.clock.now_ns() > 0
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_its_probes_are_probes_with_names_of_their_own(probes: list[Probe]) -> None:
     assert all(isinstance(probe, Probe) for probe in probes)
     names = [probe.name for probe in probes]
     assert len(set(names)) == len(names)
-    assert all(0 < probe.period_s <= 60 for probe in probes)
+    assert all(0 < probe.period_s <= 60 and isinstance(probe.blocking, bool) for probe in probes)
 
 
 def test_columns_are_distinct_and_end_in_their_unit(probes: list[Probe]) -> None:
@@ -119,7 +136,7 @@ def test_what_counts_as_power_is_among_the_readings(device: Device, probes: list
     assert source.scope in SCOPES
     assert source.refresh_s is None or source.refresh_s > 0
     assert source.quantum_w is None or source.quantum_w >= 0
-    assert set(source.document()) >= {"stream", "columns", "counter_column", "scope", "refresh_s", "quantum_w"}
+    assert set(to_document(source)) == {"stream", "columns", "counter_column", "scope", "refresh_s", "quantum_w"}
 
 
 def test_closing_twice_is_safe_and_gives_every_descriptor_back(device: Device) -> None:
@@ -140,7 +157,10 @@ def test_findings_say_why_where_something_does_not_work(device: Device) -> None:
 
 
 def test_power_modes_come_with_a_control_or_not_at_all(device: Device) -> None:
-    assert (device.modes() is None) == (device.control() is None)
+    space, control = device.modes(), device.control()
+    assert (space is None) == (control is None)
+    if control is not None:
+        assert isinstance(space, ModeSpace) and isinstance(control.read(), PowerMode) and control.held() is None
 
 
 def test_counters_are_stored_in_eight_bytes() -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetrain.device.base import detect, is_jetson, open_device
+from edgetrain.device import detect, open_device
 from edgetrain.device.host import HostDevice
 from edgetrain.device.kept import KeptFile
+from edgetrain.device.opening import is_jetson
 from edgetrain.device.proc import CpuProbe, DiskProbe, MemoryProbe
 from edgetrain.device.refresh import measure_refresh_s
 from edgetrain.device.storage import medium_of, same_medium
@@ -160,7 +161,7 @@ def test_a_path_lies_on_a_filesystem_even_if_it_does_not_exist_yet(tmp_path: Pat
     assert same_medium(tmp_path, tmp_path / "other")
 
 
-def test_memory_filesystems_are_told_from_disks() -> None:
+def test_memory_filesystems_are_distinguished_from_disks() -> None:
     if not Path("/dev/shm").is_dir() or medium_of(Path("/dev/shm")).filesystem != "tmpfs":
         pytest.skip("no tmpfs at /dev/shm")
     assert medium_of(Path("/dev/shm")).medium == "ram"

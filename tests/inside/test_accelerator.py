@@ -133,19 +133,17 @@ def test_few_events_are_asked_whether_they_are_finished(monkeypatch: pytest.Monk
     assert len(asked) < 12
 
 
-def recording_on(device: Device, run: Path) -> session.Session:
-    recording = session.begin(run)
-    recording._cuda = accelerator.Cuda(device, recording.emit, recording.problem)
-    recording.send_rows_to(recording._cuda.close)
+def recording_on(
+    device: Device, run: Path, flush_interval_s: float | None = None, steps: bool = False
+) -> session.Session:
+    recording = session.begin(str(run), steps=steps, flush_interval_s=flush_interval_s)
+    recording.use_accelerator(accelerator.Cuda(device, recording._writer.add, recording.problem))
     return recording
 
 
-def test_the_loop_reads_its_events_itself_every_sixteenth_minibatch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "KEEP_S", 3600.0)  # nobody else does
+def test_the_loop_reads_its_events_itself_every_sixteenth_minibatch(tmp_path: Path) -> None:
     device = Device()
-    recording = recording_on(device, tmp_path)
+    recording = recording_on(device, tmp_path, flush_interval_s=3600.0)  # no other thread does
     read = []
     for _ in torch.utils.data.DataLoader(scenes.Numbers(64 * 4), batch_size=4):
         recording.copied()
@@ -157,24 +155,23 @@ def test_the_loop_reads_its_events_itself_every_sixteenth_minibatch(
     assert recording.attending_ns > 0 and cost_us is not None
     assert cost_us > recording.attending_ns / 1e3 / 64
     recording.end()
-    assert np.flatnonzero(np.diff([0, *read])).tolist() == [9, 25, 41, 57]
-    assert read[-1] == 57
-    rows = records.columns(tmp_path, "minibatches")
+    assert np.flatnonzero(np.diff([0, *read])).tolist() == [8, 24, 40, 56]
+    assert read[-1] == 56
+    rows = records.batches(tmp_path)
     assert len(rows["done_us"]) == 64 and (rows["done_us"] >= rows["launched_us"]).all()
 
 
-def test_the_loop_encodes_its_rows_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "KEEP_S", 3600.0)  # nobody else does
-    monkeypatch.setattr(stream, "ENCODE_S", 0.0)
-    recording = session.begin(tmp_path)
+def test_the_loop_encodes_its_rows_itself(tmp_path: Path) -> None:
+    recording = session.begin(str(tmp_path), flush_interval_s=3600.0)  # no other thread does
+    recording._writer.encode_interval_s = 0.0
     for _ in torch.utils.data.DataLoader(scenes.Numbers(2 * 128), batch_size=2):
         recording.launched()
-    assert recording._writer._frames and len(recording._writer._rows) < stream.WORTH_ENCODING
+    assert recording._writer._frames and len(recording._writer._rows) < stream.MIN_ENCODED_ROWS
     assert not records.columns(tmp_path, "minibatches")  # encoded is not yet written
-    recording.keep()
-    assert records.columns(tmp_path, "minibatches")["batch"].size >= stream.WORTH_ENCODING
+    recording.flush()
+    assert records.columns(tmp_path, "minibatches")["batch"].size >= stream.MIN_ENCODED_ROWS
     recording.end()
-    assert records.columns(tmp_path, "minibatches")["batch"].tolist() == list(range(128))
+    assert records.batches(tmp_path)["batch"].tolist() == list(range(128))
 
 
 @pytest.mark.parametrize("breaks", ["query", "synchronize"])
@@ -194,14 +191,14 @@ def test_a_device_that_breaks_is_not_heard_of_from_us_and_leaves_what_the_host_s
     recording.end()
     problems = records.facts(tmp_path)["problems"]
     assert any("could not be read" in problem and "device-side assert" in problem for problem in problems)
-    rows = records.columns(tmp_path, "minibatches")
+    rows = records.batches(tmp_path)
     assert rows["batch"].tolist() == list(range(20)) and (rows["launched_us"] > 0).all()
     assert (rows["done_us"][:8] > 0).all() and rows["done_us"][-1] == -1
 
 
-def test_the_keeper_reads_events_only_if_the_loop_has_not_since(tmp_path: Path) -> None:
+def test_the_writer_thread_reads_events_only_if_the_loop_has_not_since(tmp_path: Path) -> None:
     recording = session.begin(tmp_path)
-    cuda = recording._cuda = SimpleNamespace(times_settled=0)
+    cuda = recording.cuda = SimpleNamespace(times_settled=0)
     read: list[int] = []
 
     def settle() -> None:
@@ -209,20 +206,20 @@ def test_the_keeper_reads_events_only_if_the_loop_has_not_since(tmp_path: Path) 
         read.append(cuda.times_settled)
 
     cuda.settle = settle
-    recording.keep()
-    recording.keep()
+    recording.flush()
+    recording.flush()
     assert read == [1, 2]
     cuda.times_settled = 5
-    recording.keep()
+    recording.flush()
     assert read == [1, 2]
-    recording.keep()
+    recording.flush()
     assert read == [1, 2, 6]
-    recording._cuda = None
-    recording.keep()
+    recording.cuda = None
+    recording.flush()
     recording.end()
 
 
-def test_an_event_recorded_again_behind_the_keepers_back_waits_for_its_new_instant() -> None:
+def test_an_event_recorded_again_behind_the_readers_back_waits_for_its_new_instant() -> None:
     device = Device()
     cuda, emitted, problems = cuda_on(device)
     cuda.anchor()
@@ -244,7 +241,7 @@ def test_an_event_recorded_again_behind_the_keepers_back_waits_for_its_new_insta
     assert emitted == [row] and problems == []
 
 
-def test_rows_go_out_in_order_while_the_loop_and_the_keeper_take_turns_at_any_instant() -> None:
+def test_rows_go_out_in_order_while_the_loop_and_the_writer_thread_take_turns_at_any_instant() -> None:
     device = Device()
     cuda, emitted, problems = cuda_on(device)
     cuda.anchor()
@@ -259,8 +256,8 @@ def test_rows_go_out_in_order_while_the_loop_and_the_keeper_take_turns_at_any_in
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
-    keeper = threading.Thread(target=keep)
-    keeper.start()
+    reader = threading.Thread(target=keep)
+    reader.start()
     device.launch(0.1)  # many wait at first
     try:
         for number in range(3000):
@@ -271,7 +268,7 @@ def test_rows_go_out_in_order_while_the_loop_and_the_keeper_take_turns_at_any_in
             cuda.close(row)
     finally:
         stop.set()
-        keeper.join()
+        reader.join()
         sys.setswitchinterval(interval)
     cuda.drain()
     assert failed == [] and problems == []
@@ -397,7 +394,7 @@ def test_a_loop_that_runs_ahead_is_cut_on_the_accelerators_timeline(tmp_path: Pa
             waits = device.waits if waits is None else waits
             assert device.waits == waits  # never within a pass, once the clocks are tied
     recording.end()
-    rows, facts = records.columns(tmp_path, "minibatches"), records.facts(tmp_path)
+    rows, facts = records.batches(tmp_path), records.facts(tmp_path)
     assert facts["problems"] == [] and (facts["gpu"], facts["peak_gpu_bytes"]) == ("paper", 123)
     assert len(facts["anchors"]) >= 3
     assert np.max(np.abs(rows["done_us"] - true_us)) < 1_000
@@ -408,6 +405,47 @@ def test_a_loop_that_runs_ahead_is_cut_on_the_accelerators_timeline(tmp_path: Pa
     assert np.allclose(parts.stall_s + parts.copy_s + parts.compute_s + parts.overhead_s, parts.e2e_s)
     # Most of each fetch hides behind the step before it.
     assert parts.hidden_s[1:20].sum() > 0.5 * parts.stall_s[1:20].sum()
+
+
+def test_a_forward_pass_whose_backward_pass_comes_later_is_done_when_the_accelerator_has_finished_it(
+    tmp_path: Path,
+) -> None:
+    device, network = Device(), torch.nn.Linear(1, 1)
+    recording = recording_on(device, tmp_path, steps=True)
+    true_us, total = [], 0.0
+    for number, batch in enumerate(torch.utils.data.DataLoader(scenes.Numbers(32), batch_size=4)):
+        total = total + network(batch.float()).sum()
+        true_us.append(device.launch(0.004) * 1e6)
+        if number % 4 == 3:
+            total.backward()
+            total = 0.0
+    recording.end()
+    rows = records.batches(tmp_path)
+    assert rows["backwards"].tolist() == [0, 0, 0, 1] * 2
+    # Tying the clocks together takes a moment, at the first mark.
+    assert np.median(np.abs(rows["done_us"] - true_us)[1:]) < 1_000
+
+
+def test_of_a_wait_in_mid_step_only_what_idles_the_accelerator_is_stall(tmp_path: Path) -> None:
+    device = Device()
+    network = torch.nn.Sequential(*(torch.nn.Linear(1, 1) for _ in range(6)))
+    recording = recording_on(device, tmp_path, steps=True)
+    batches = iter(torch.utils.data.DataLoader(scenes.Numbers(48, sleep_s=0.002), batch_size=4))  # 8 ms per minibatch
+    batch = next(batches)
+    for _ in range(11):
+        loss = network(batch.float()).sum()
+        device.launch(0.005)
+        batch = next(batches)
+        loss.backward()
+        device.launch(0.003)
+        device.synchronize()
+    recording.end()
+    rows, loop = records.batches(tmp_path), records.loop(tmp_path)
+    assert loop.turns.mid_step and len(loop.parts) == 11
+    assert (rows["idle_us"][1:] > 0).all()
+    waits = (rows["ready_us"] - rows["asked_us"])[2:] / 1e6
+    assert np.median(loop.parts.stall_s[1:]) == pytest.approx(np.median(waits) - 0.005, abs=0.002)
+    assert np.median(loop.parts.hidden_s[1:]) == pytest.approx(0.005, abs=0.002)
 
 
 @pytest.mark.gpu()
@@ -428,7 +466,7 @@ def test_on_a_gpu_steps_are_done_in_order_after_they_were_launched(timing: str, 
                 big @ big
             recording.launched()
     recording.end()
-    rows = records.columns(tmp_path, "minibatches")
+    rows = records.batches(tmp_path)
     facts = records.facts(tmp_path)
     assert facts["problems"] == [] and facts["gpu"]
     assert len(rows["batch"]) == 64

@@ -11,14 +11,15 @@ import sys
 import time
 import venv
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from edgetrain.runner.profile import HOOK, environment
-from edgetrain.store import Store
+from edgetrain.analysis import find_loops
+from edgetrain.record import FolderStore, Table, read_run
+from edgetrain.runner.command_trainee import HOOK, hook_environment
 from tests.inside import records
+from tests.schemas import check_document
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 PYTHON = sys.executable
@@ -30,10 +31,10 @@ def profile(store: Path, *command: str, options: tuple[str, ...] = ()) -> subpro
 
 
 def run_of(store: Path) -> Path:
-    return Store(store).find("last")
+    return FolderStore(store).locate("last")
 
 
-def phases(rows: dict[str, Any], loader: int) -> list[int]:
+def phases(rows: Table, loader: int) -> list[int]:
     return list(rows["phase"][rows["loader"] == loader].tolist())
 
 
@@ -42,11 +43,10 @@ def test_the_scripts_output_and_status_are_its_own_and_the_summary_goes_to_stder
     profiled = profile(tmp_path, PYTHON, str(SCRIPTS / "plain.py"), "1", "3")
     assert (profiled.returncode, profiled.stdout) == (3, bare.stdout)
     assert "fetch" in profiled.stderr
-    rows = records.columns(run_of(tmp_path), "minibatches")
+    rows = records.batches(run_of(tmp_path))
     assert phases(rows, 0) == [1] * 10
     assert phases(rows, 1) == [2] * 4
-    assert rows["epoch"][rows["loader"] == 0].tolist() == [0] * 5 + [1] * 5
-    assert set(rows["epoch"][rows["loader"] == 1].tolist()) == {-1}
+    assert records.loop(run_of(tmp_path)).parts.epoch.tolist() == [0] * 5 + [1] * 5
     manifest = json.loads((run_of(tmp_path) / "manifest.json").read_text())
     assert (manifest["state"], manifest["exit_status"]) == ("failed", 3)
     assert manifest["workload"]["parameters"] == 8 * 16 + 16 + 16 * 2 + 2
@@ -57,7 +57,7 @@ def test_with_json_stdout_is_one_document_and_the_scripts_exception_is_still_its
     profiled = profile(tmp_path, PYTHON, str(SCRIPTS / "plain.py"), "0", "raise", options=("--json",))
     assert profiled.returncode == 1
     document = json.loads(profiled.stdout)
-    assert document["schema"] == "edgetrain/1"
+    check_document(["profile"], document)
     assert [epoch["minibatches"] for epoch in document["epochs"]] == [5, 5]
     assert "epoch 1 right" in profiled.stderr
     assert "RuntimeError: the script's own trouble" in profiled.stderr
@@ -68,36 +68,38 @@ def test_with_json_stdout_is_one_document_and_the_scripts_exception_is_still_its
 
 def test_loops_of_many_shapes_are_told_apart(tmp_path: Path) -> None:
     assert profile(tmp_path, PYTHON, str(SCRIPTS / "loops.py")).returncode == 0
-    rows = records.columns(run_of(tmp_path), "minibatches")
-    assert phases(rows, 0) == [1] * 8  # accumulation: every minibatch was trained on
-    assert phases(rows, 1) == [1] * 4
-    assert phases(rows, 2) == [1] * 6
-    assert phases(rows, 3) == [2] * 3
-    assert phases(rows, 4) == phases(rows, 5) == [1] * 5
-    assert phases(rows, 6) == [1] * 7
-    assert 1 not in phases(rows, 7)
-    by_loader = {loader: rows["epoch"][rows["loader"] == loader].tolist() for loader in range(8)}
-    assert by_loader[4] == by_loader[5]  # loaders run in step share an epoch
-    assert [len(set(by_loader[6][start : start + 3])) for start in (0, 3, 6)] == [1, 1, 1]
-    assert len(set(by_loader[6])) == 3  # each pass over an endless loader is an epoch
-    inner = rows["loader"] == 3
-    assert np.all(rows["asked_us"][inner] > rows["ready_us"][(rows["loader"] == 2) & (rows["batch"] == 2)])
-    joined, _ = records.joined(run_of(tmp_path))
+    run = run_of(tmp_path)
+    loop, rows = records.loop(run), records.batches(run)
+    loader = loop.process.minibatches["loader"]
+    minibatches = [np.count_nonzero(loader[loop.parts.rows] == number) for number in range(8)]
+    # Accumulation, two optimizers, validation within an epoch, a pair of loaders, an endless one, features only.
+    assert minibatches == [8, 4, 6, 0, 5, 0, 7, 0]
+    assert loop.parts.trained is None
+    assert phases(rows, 3) == [3] * 3 and phases(rows, 7) == [0] * 4
+    waits = loader[loop.parts.wait_rows]
+    assert np.count_nonzero(waits == 5) == 5  # the second of a pair waits within the same minibatch
+    epochs = loop.parts.epoch[loader[loop.parts.rows] == 6].tolist()
+    assert [len(set(epochs[start : start + 3])) for start in (0, 3, 6)] == [1, 1, 1]
+    assert len(set(epochs)) == 3  # each pass over an endless loader is an epoch
+    joined, _ = records.joined(run)
     assert len(joined["batch"]) == len(rows["batch"])
 
 
 def test_training_in_child_processes_is_recorded_process_by_process(tmp_path: Path) -> None:
-    profiled = profile(tmp_path, PYTHON, str(SCRIPTS / "family.py"))
+    profiled = profile(tmp_path, PYTHON, str(SCRIPTS / "family.py"), options=("--json",))
     assert profiled.returncode == 0, profiled.stderr
     run = run_of(tmp_path)
-    rows, _ = records.joined(run)
-    counts = sorted(int((rows["loader"] == loader).sum()) for loader in set(rows["loader"].tolist()))
-    assert counts == [3, 4, 5, 6]
+    loops = find_loops(read_run(run))
+    assert sorted(len(loop.parts) for loop in loops) == [3, 4, 5, 6]
     assert len(list(run.glob("minibatches-*.ets"))) == 4
-    assert set(rows["phase"].tolist()) == {1}
+    assert all(loop.parts.trained is None for loop in loops)
+    document = json.loads(profiled.stdout)
+    check_document(["profile"], document)
+    assert sorted(process["minibatches"] for process in document["processes"]) == [3, 4, 5, 6]
 
 
-def test_a_python_without_edgetrain_is_entered_too(tmp_path: Path) -> None:
+def test_a_python_without_edgetrain_is_entered_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # it may name our source folder
     other = tmp_path / "other"
     venv.create(other, with_pip=False, symlinks=True)
     libraries = tmp_path / "libraries"
@@ -120,9 +122,9 @@ def test_a_python_without_edgetrain_is_entered_too(tmp_path: Path) -> None:
 
 def test_a_sitecustomize_of_the_users_still_runs(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.users_own = 'here'\n")
-    surroundings = environment(tmp_path, "async", {**os.environ, "PYTHONPATH": str(tmp_path)})
+    env = hook_environment(tmp_path, "async", {**os.environ, "PYTHONPATH": str(tmp_path)})
     command = "import sys, sitecustomize; print(sys.users_own, sitecustomize.__file__)"
-    said = subprocess.run([PYTHON, "-c", command], env=surroundings, capture_output=True, text=True)
+    said = subprocess.run([PYTHON, "-c", command], env=env, capture_output=True, text=True)
     assert said.stdout.split() == ["here", str(tmp_path / "sitecustomize.py")], said.stderr
 
 
@@ -136,17 +138,18 @@ def test_what_enters_training_is_understood_by_old_and_new_pythons(version: str,
     if python is None:
         pytest.skip(f"no Python {version} here")
     command = (
-        "import sys; from edgetrain_inside import counters, facts, hook, loaders, session, steps, stream, watch\n"
+        "import sys; from edgetrain_inside import counters, facts, hook, loaders, place, process, session, sites\n"
+        "from edgetrain_inside import accelerator, rows, steps, stream, timeline, watch, worker\n"
         "writer = stream.StreamWriter(sys.argv[1], 'workers', stream.WORKERS);"
-        "c = counters.ThreadCounters(); began, _ = c.begin(); print(len(c.end(began)))"
+        "c = counters.ThreadCounters(); c.begin(); print(len(c.end(1)), sites.Sites().number(sys._getframe()))"
     )
     said = subprocess.run(
         [python, "-c", command, str(tmp_path / "x.ets")],
-        env=environment(tmp_path, "async", os.environ),
+        env=hook_environment(tmp_path, "async", os.environ),
         capture_output=True,
         text=True,
     )
-    assert said.stdout.strip() == "11", said.stderr
+    assert said.stdout.strip() == "10 0", said.stderr
 
 
 def _works(python: str) -> bool:

@@ -15,13 +15,13 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import edgetrain
 from edgetrain.inside import callbacks, session
-from edgetrain.store import Store
+from edgetrain.record import FolderStore
 from tests.inside import records, scenes
 
 
 @pytest.fixture()
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A run directory that whoever records here is told to use; closed in any case."""
+    """A run directory that recordings here use; closed in any case."""
     monkeypatch.setenv("EDGETRAIN_RUN", str(tmp_path))
     yield tmp_path
     session.begin(tmp_path).end()
@@ -37,7 +37,7 @@ def test_a_watched_loader_is_recorded_with_its_workers(run: Path) -> None:
             optimizer.step()
     session.begin(run).end()
     minibatches, workers = records.joined(run)
-    assert minibatches["epoch"].tolist() == [0] * 6 + [1] * 6
+    assert records.loop(run).parts.epoch.tolist() == [0] * 6 + [1] * 6
     assert set(minibatches["phase"].tolist()) == {1}
     assert set(workers["worker"].tolist()) == {0}
 
@@ -47,7 +47,7 @@ def test_anything_that_can_be_iterated_can_be_watched(run: Path) -> None:
     assert sum(len(batch) for batch in edgetrain.watch(batches)) == 15
     assert sum(1 for _ in edgetrain.watch(batches)) == 5
     session.begin(run).end()
-    rows = records.columns(run, "minibatches")
+    rows = records.batches(run)
     assert rows["batch"].tolist() == [*range(5), *range(5)]
     assert rows["generation"].tolist() == [0] * 5 + [1] * 5
     assert rows["samples"].tolist() == [3] * 10
@@ -79,7 +79,7 @@ def test_a_script_that_watches_makes_a_run_that_can_be_shown(tmp_path: Path) -> 
     )
     document = json.loads(shown.stdout)
     assert (document["state"], [epoch["minibatches"] for epoch in document["epochs"]]) == ("finished", [6, 6])
-    assert len(Store(store).list()) == 1
+    assert len(FolderStore(store).runs()) == 1
 
 
 def test_importing_edgetrain_imports_neither_torch_nor_any_trainer() -> None:
@@ -120,11 +120,10 @@ def test_lightning_trains_recorded(run: Path) -> None:
         enable_model_summary=False, callbacks=[callbacks.lightning()],
     )  # fmt: skip
     trainer.fit(Module(), DataLoader(pairs(), batch_size=4, num_workers=1), DataLoader(pairs(), batch_size=12))
-    rows = records.columns(run, "minibatches")
-    trained = rows["phase"] == 1
-    assert rows["epoch"][trained].tolist() == [0] * 6 + [1] * 6
-    assert set(rows["phase"][~trained].tolist()) == {2}
-    losses = {one["epoch"]: one["loss"] for one in records.facts(run)["epochs"] if one["trained"]}
+    loop = records.loop(run)
+    assert loop.parts.epoch.tolist() == [0] * 6 + [1] * 6
+    assert loop.parts.trained is None and loop.turns.evaluation_rows is not None
+    losses = {one["epoch"]: one["loss"] for one in records.facts(run)["epochs"]}
     assert set(losses) == {0, 1} and all(loss > 0 for loss in losses.values())
 
 
@@ -149,8 +148,7 @@ def test_hugging_face_trains_recorded(run: Path, tmp_path: Path) -> None:
         model=Network(), args=arguments, train_dataset=rows_of, callbacks=[callbacks.hugging_face()]
     )
     trainer.train()
-    rows = records.columns(run, "minibatches")
-    # Its loop looks one minibatch ahead: the first of each pass is in hand before any step.
-    assert rows["phase"].tolist() == [0, 1, 1, 1, 1, 1] * 2
-    assert rows["epoch"][rows["phase"] == 1].tolist() == [0] * 5 + [1] * 5
+    loop = records.loop(run)  # Its loader looks one minibatch ahead: the last is trained after the end of the pass.
+    assert loop.parts.epoch.tolist() == [0] * 6 + [1] * 6
+    assert loop.parts.trained is None and loop.parts.fetched is None
     assert records.facts(run)["parameters"] == 5

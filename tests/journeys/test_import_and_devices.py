@@ -90,7 +90,7 @@ def test_devices_says_whether_a_network_fits_and_on_what_that_stands(store, caps
     assert document["need"]["origin"] == "predicted"
     assert main(["devices", "--fits", "lenet5", "--device", "nano"]) == 0
     text = capsys.readouterr().out
-    assert "standing on" in text and "meta device" in text
+    assert "usable RAM of nano" in text and "meta device" in text
 
 
 def test_devices_refuses_what_is_neither_network_nor_run(store, capsys):

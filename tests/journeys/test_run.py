@@ -14,12 +14,15 @@ import pytest
 
 pytest.importorskip("torch")
 
+from edgetrain import api
 from edgetrain.cli import main
 from edgetrain.inside.stream import MAGIC
+from edgetrain.record import FolderStore
+from edgetrain.report.document import emit
 from edgetrain.runner import characterise
-from edgetrain.store import Store
+from tests.schemas import check_document
 
-SMALL = ["--scale", "0.01", "--minibatches", "6", "--epochs", "1"]
+SMALL = ["--dataset-scale", "0.01", "--minibatches", "6", "--epochs", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -48,37 +51,41 @@ def test_run_and_show_give_the_same_document(store, capfd):
     [
         (["run", "alexnet"], "no workload is called 'alexnet'"),
         (["run", "lenet5", "--dataset", "/nowhere"], "there is no dataset at /nowhere"),
-        (["run", "lenet5", "--scale", "0.001", "--batch-size", "64"], "60 samples, fewer than one minibatch of 64"),
+        (
+            ["run", "lenet5", "--dataset-scale", "0.001", "--batch-size", "64"],
+            "60 samples, fewer than one minibatch of 64",
+        ),
         (["run", "lenet5", "--compute", "paced"], "--compute-ms"),
-        (["run", "lenet5", "--batch-size", "0"], "--batch-size must be at least 1"),
+        (["run", "lenet5", "--batch-size", "0"], "--batch-size is 0; the minimum is 1"),
         (["run", "lenet5", "--workers", "many"], "--workers"),
         (["run", "lenet5", "--optimizer", "nope"], "one of sgd, adam, adamw"),
-        (["run", "lenet5", "--lr", "nan"], "--lr must be at least 0, not nan"),
-        (["run", "lenet5", "--classes", "0"], "--classes must be at least 1"),
+        (["run", "lenet5", "--learning-rate", "nan"], "--learning-rate is nan; write a finite number"),
+        (["run", "lenet5", "--classes", "0"], "--classes is 0; the minimum is 1"),
         (["run", ":make"], "write module:function"),
         (["run", "mine:"], "write module:function"),
-        (["run", "lenet5", "--scale", "0.01", "--storage", "tape"], "tape"),
+        (["run", "lenet5", "--dataset-scale", "0.01", "--storage", "tape"], "tape"),
+        (["run", "lenet5", "--workers", "100000"], "--workers is 100000; the maximum is 512"),
         (["data", "lenet5", "/nowhere"], "there is no dataset"),
         (["quickstart", "-o", "/nowhere/page.html"], "no folder /nowhere"),
     ],
 )
 def test_wrong_usage_is_status_2_and_a_sentence_without_a_traceback(store, capfd, arguments, text):
     assert main([*arguments, "--store", str(store)]) == 2
-    told = capfd.readouterr()
-    assert text in told.err and "Traceback" not in told.err and told.out == ""
+    caught = capfd.readouterr()
+    assert text in caught.err and "Traceback" not in caught.err and caught.out == ""
 
 
 def test_a_store_that_cannot_be_written_is_status_1_and_a_sentence(store, capfd):
     dataset = str(store / "small")
-    assert main(["data", "lenet5", "-o", dataset, "--scale", "0.01"]) == 0
+    assert main(["data", "lenet5", "-o", dataset, "--dataset-scale", "0.01"]) == 0
     assert main(["run", "lenet5", "--dataset", dataset, "--store", "/proc/edgetrain"]) == 1
-    told = capfd.readouterr().err
-    assert "--store" in told and "Traceback" not in told
+    caught = capfd.readouterr().err
+    assert "--store" in caught and "Traceback" not in caught
 
 
 def start(store):
     """Start a run that would take minutes, and wait until its first minibatches are on disk."""
-    command = [sys.executable, "-m", "edgetrain", "run", "lenet5", "--scale", "0.01", "--epochs", "9999"]
+    command = [sys.executable, "-m", "edgetrain", "run", "lenet5", "--dataset-scale", "0.01", "--epochs", "9999"]
     command += ["--compute", "paced", "--compute-ms", "5", "--workers", "1", "--store", str(store)]
     tool = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     until_s = time.monotonic() + 60
@@ -104,15 +111,16 @@ def gone(pid):
     return False
 
 
-def test_an_interrupted_run_ends_with_130_and_a_readable_record(store):
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_ends_with_128_and_the_signal_and_a_readable_record(store, number, status):
     tool, pid = start(store)
-    tool.send_signal(signal.SIGINT)
+    tool.send_signal(number)
     out, err = tool.communicate(timeout=60)
-    assert tool.returncode == 130 and out == ""
+    assert tool.returncode == status and out == ""
     assert "interrupted" in err and "edgetrain show" in err and "Traceback" not in err
-    run = Store(store).open("last")
-    assert run.manifest["state"] == "interrupted" and not run.lost
-    assert len(run.minibatches["asked_us"]) > 0
+    run = FolderStore(store).open("last")
+    assert run.manifest.state == "interrupted" and not run.lost
+    assert len(run.minibatches()["asked_us"]) > 0
     assert gone(pid)
 
 
@@ -121,14 +129,14 @@ def test_a_killed_tool_leaves_a_closed_record_and_no_process(store):
     tool.kill()
     tool.communicate(timeout=60)
     assert gone(pid)
-    run = Store(store).open("last")
-    assert run.manifest["state"] == "interrupted"
-    assert "edgetrain itself was killed" in run.manifest["reason"]
-    assert len(run.minibatches["asked_us"]) > 0
+    run = FolderStore(store).open("last")
+    assert run.manifest.state == "interrupted"
+    assert "edgetrain itself was killed" in run.manifest.reason
+    assert len(run.minibatches()["asked_us"]) > 0
 
 
 def test_data_generates_once_and_says_what_there_is(tmp_path, capfd):
-    arguments = ["data", "mobilenet_v3", "--scale", "0.0005", "--store", str(tmp_path)]
+    arguments = ["data", "mobilenet_v3", "--dataset-scale", "0.0005", "--store", str(tmp_path)]
     assert main([*arguments, "--dry-run"]) == 0
     assert "would generate 12 samples, about 1.46 MB" in capfd.readouterr().out and not any(tmp_path.iterdir())
     assert main([*arguments, "--dry-run", "--json"]) == 0
@@ -142,7 +150,17 @@ def test_data_generates_once_and_says_what_there_is(tmp_path, capfd):
 
 
 def test_ctrl_c_while_a_dataset_is_drawn_says_that_what_there_is_stays(tmp_path):
-    command = [sys.executable, "-m", "edgetrain", "data", "mobilenet_v3", "--scale", "0.1", "--store", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "edgetrain",
+        "data",
+        "mobilenet_v3",
+        "--dataset-scale",
+        "0.1",
+        "--store",
+        str(tmp_path),
+    ]
     tool = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
     until_s = time.monotonic() + 60
     while not any(tmp_path.glob("data/*/images/*")) and time.monotonic() < until_s:
@@ -151,31 +169,32 @@ def test_ctrl_c_while_a_dataset_is_drawn_says_that_what_there_is_stays(tmp_path)
     os.killpg(tool.pid, signal.SIGINT)
     out, err = tool.communicate(timeout=60)
     assert tool.returncode == 130 and out == ""
-    assert "the same command goes on from it" in err and "Traceback" not in err
+    assert "the same command continues from there" in err and "Traceback" not in err
 
 
-def test_quickstart_characterises_and_writes_its_report(tmp_path, capfd, monkeypatch):
+def test_a_characterisation_trains_and_writes_its_report(tmp_path, capsys):
     subject = characterise.Subject("lenet5", 0.01, 4, 4, 6, 1.0)
-    monkeypatch.setattr("edgetrain.cli.quickstart.SUBJECTS", (subject,))
-    monkeypatch.setattr(characterise, "WORKERS", (1,))
-    monkeypatch.setattr(characterise, "CACHES", ("cold",))
-    page = tmp_path / "page.html"
-    assert main(["quickstart", "-o", str(page), "--store", str(tmp_path / "store"), "--json"]) == 0
-    told = capfd.readouterr()
-    document = json.loads(told.out)
-    seen = [(run["loading"]["workers"], run["loading"]["cache"]) for run in document["runs"]]
-    assert seen == [(1, "cold")]
-    assert not document["failed"] and str(page) in told.err.replace("\n", "")
+    page, announced = tmp_path / "page.html", []
+    found = api.characterise(
+        page, store=tmp_path / "store", announce=announced.append, subjects=(subject,), workers=(1,), caches=("cold",)
+    )
+    assert [(run.loading.workers, run.loading.cache) for run in found.runs] == [(1, "cold")]
+    assert not found.failed and found.report == str(page)
+    assert len(announced) == 2 and "per minibatch" in announced[1]
     text = page.read_text()
     assert "lenet5" in text and "<svg" in text
+    emit(found)
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "edgetrain/1" and document["runs"][0]["run"] == found.runs[0].run
+    check_document(["quickstart"], document)
 
 
 def test_the_characterisation_crosses_workers_with_cold_and_warm():
     for subject in characterise.SUBJECTS:
-        made = list(characterise.plan(subject, 7, "mine"))
+        made = list(characterise.plan_characterisation(subject, 7, "mine"))
         settings = {(experiment.loading.workers, experiment.loading.cache) for experiment in made}
         assert settings == {(workers, cache) for workers in (0, 1, 2) for cache in ("cold", "warm")}
-        assert len(made) == 6 and {experiment.max_minibatches for experiment in made} == {7}
+        assert len(made) == 6 and {experiment.minibatches for experiment in made} == {7}
 
 
 def test_the_budget_decides_the_minibatches_within_bounds():

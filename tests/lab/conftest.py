@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetrain.lab import sessions, storage
+from edgetrain.lab import find_mechanisms, find_sessions, take_down
 
 
 @pytest.fixture
@@ -13,13 +13,14 @@ def own_lab(tmp_path, monkeypatch):
     """Keep this test's sessions and images apart from any other lab on the machine."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    if storage.missing():
-        pytest.skip("; ".join(storage.missing().values()))
+    lacks = find_mechanisms().lacks
+    if lacks:
+        pytest.skip("; ".join(lacks.values()))
     monkeypatch.setenv("EDGETRAIN_LAB_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("EDGETRAIN_LAB_IMAGES", str(tmp_path / "images"))
     yield tmp_path
-    for session in sessions.sessions():  # what a failed test left
-        sessions.take_down(session)
+    for session in find_sessions():  # what a failed test left
+        take_down(session)
 
 
 @pytest.fixture

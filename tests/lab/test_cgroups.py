@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from edgetrain.errors import LabError
-from edgetrain.lab import cgroups, hold, sessions
-from edgetrain.lab.limits import Limits
-from edgetrain.lab.memory import CacheLimit, read_holding, set_limit
+from edgetrain.lab import MachineLimits, Mechanisms, cgroups
+from edgetrain.lab.hold import Lab
+from edgetrain.lab.memory import CacheLimit, read_group_memory, set_limit
 
 OFFERED = "cpuset cpu io memory pids\n"
 
@@ -66,13 +66,10 @@ def test_no_control_groups_at_all_is_not_an_error(tmp_path):
 
 def test_version_2_keeps_processes_out_of_inner_groups(unified, monkeypatch, tmp_path):
     """Where a group has children with controllers, only the leaves may take processes."""
-    monkeypatch.setattr(cgroups, "find", lambda: two(unified))
     monkeypatch.setenv("EDGETRAIN_LAB_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr(hold.cpu, "calibrated_quota", lambda groups, share: (share, share))
-    limits = Limits(ram_bytes=50_000_000, cores=1, cpu_share=0.5)
-    lab = limits.applied(workers=2)
-    monkeypatch.setattr(sessions, "take_down", lambda session: [])
-    with lab:
+    limits = MachineLimits(ram_bytes=50_000_000, cores=1, cpu_share=0.5)
+    mechanisms = Mechanisms(two(unified))
+    with Lab(limits, 2, print, False, mechanisms, calibrate=lambda groups, share: (share, share)) as lab:
         top = unified / lab.groups.name
         assert lab.worker_group == str(top / "workers" / "{worker}" / "cgroup.procs")
         assert str(top / "main" / "cgroup.procs") in " ".join(lab.command_prefix())
@@ -87,8 +84,8 @@ def test_version_2_keeps_processes_out_of_inner_groups(unified, monkeypatch, tmp
 
 def test_the_limit_is_the_cache_plus_everything_else(unified):
     folder = cgroups.Groups("x", two(unified)).folder("memory", "workers")
-    holding = read_holding(folder)
-    assert (holding.cache_bytes, holding.other_bytes) == (600_000, 400_000)
+    used = read_group_memory(folder)
+    assert (used.cache_bytes, used.other_bytes) == (600_000, 400_000)
     set_limit(folder, 1_000_001)
     assert int((folder / "memory.max").read_text()) == 999_424  # whole pages
 
@@ -105,26 +102,25 @@ def test_only_groups_of_our_name_are_removed(unified):
     assert cgroups.session_of(Path("edgetrain-lab-abcd1234-server")) == "abcd1234"
 
 
-def test_a_cache_limit_has_slack_until_all_readers_are_there_and_stand_still(unified, monkeypatch):
+def test_a_cache_limit_has_slack_until_all_readers_have_started_and_their_memory_is_stable(unified):
     folder = cgroups.Groups("x", two(unified)).folder("memory", "workers")
     now_s = 100.0
-    monkeypatch.setattr("edgetrain.lab.memory.time.monotonic", lambda: now_s)
-    limit = CacheLimit(folder, 50_000_000, readers=2)
+    limit = CacheLimit(folder, 50_000_000, readers=2, now_s=lambda: now_s)
 
-    def looked_at(other_mb: int, *members: int) -> float:
+    def slack_mb(other_mb: int, *members: int) -> float:
         (folder / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in members))
         (folder / "memory.current").write_text(str(other_mb * 1_000_000))
         (folder / "memory.stat").write_text(f"anon {other_mb * 1_000_000}\nfile 0\nshmem 0\n")
         limit.step()
         return int((folder / "memory.max").read_text()) / 1e6 - 50 - other_mb
 
-    assert looked_at(0) > 100
-    assert looked_at(30, 1) > 100
+    assert slack_mb(0) > 100
+    assert slack_mb(30, 1) > 100
     now_s += 5
-    assert looked_at(30, 1) > 100  # the second has yet to come
-    assert looked_at(70, 1, 2) > 100
+    assert slack_mb(30, 1) > 100  # the second has yet to come
+    assert slack_mb(70, 1, 2) > 100
     now_s += 1
-    assert abs(looked_at(70, 1, 2)) < 1.1
-    assert looked_at(95, 1, 2) > 100  # grows again
+    assert abs(slack_mb(70, 1, 2)) < 1.1
+    assert slack_mb(95, 1, 2) > 100  # grows again
     now_s += 1
-    assert abs(looked_at(95, 1)) < 1.1  # one has left: the others go on as they are
+    assert abs(slack_mb(95, 1)) < 1.1  # one has left: the others go on as they are

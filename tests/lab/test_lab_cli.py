@@ -6,7 +6,8 @@ import pytest
 
 from edgetrain.cli import main
 from edgetrain.errors import LabError
-from edgetrain.lab import sessions, storage
+from edgetrain.lab import find_sessions, images, sessions
+from tests.schemas import check_document
 
 PLAN = """
 name: seen
@@ -27,7 +28,9 @@ def own_state(tmp_path, monkeypatch):
 
 def document(capsys, *arguments, status=0):
     assert main([*arguments]) == status
-    return json.loads(capsys.readouterr().out)
+    found = json.loads(capsys.readouterr().out)
+    check_document(arguments, found)
+    return found
 
 
 def test_a_lab_that_is_down_says_so(capsys):
@@ -44,17 +47,35 @@ def test_lab_up_holds_until_lab_down(capsys, own_lab, files):
         assert session["held"] and not session["leftover"] and session["loops"]
         assert sessions.sweep() == []
         would = document(capsys, "lab", "down", "--dry-run", "--json")
-        assert [one["session"] for one in would["would_remove"]] == [up["session"]] and sessions.sessions()
+        assert [one["session"] for one in would["would_remove"]] == [up["session"]] and find_sessions()
     finally:
         removed = document(capsys, "lab", "down", "--json")
     assert [one["session"] for one in removed["removed"]] == [up["session"]]
-    assert not sessions.sessions()
+    assert not find_sessions()
 
 
 def test_a_dry_run_sets_nothing_up(capsys, files):
-    found = document(capsys, "lab", "up", "--storage", "hdd", "--dataset", str(files), "--dry-run")
+    found = document(capsys, "lab", "up", "--storage", "hdd", "--dataset", str(files), "--dry-run", "--json")
     assert found["would_hold"]["storage"]["name"] == "hdd"
-    assert not sessions.sessions()
+    assert not find_sessions()
+
+
+def test_terminal_text_has_sentences_and_no_python_values(capsys, own_lab, files):
+    arguments = ["lab", "up", "--storage", "sd", "--page-cache", "20MB", "--cores", "1", "--dataset", str(files)]
+    assert main([*arguments, "--dry-run"]) == 0
+    assert "would limit this machine to: storage like sd, page cache 20 MB, 1 core" in capsys.readouterr().out
+    try:
+        assert main(arguments) == 0
+        up = capsys.readouterr().out
+        assert "storage: sd" in up and "page cache: 20 MB" in up and "edgetrain profile -- python train.py" in up
+        assert main(["lab", "status"]) == 0
+        status = capsys.readouterr().out
+        assert "stays until `edgetrain lab down`; limits storage, page cache, cores" in status
+    finally:
+        assert main(["lab", "down"]) == 0
+    down = capsys.readouterr().out
+    assert down.startswith("removed ")
+    assert not any(sign in text for text in (up.partition("to run a program")[0], status, down) for sign in "{}[]'")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +85,7 @@ def test_a_dry_run_sets_nothing_up(capsys, files):
         ["lab", "up", "--storage", "sd"],
         ["lab", "up", "--storage", "floppy", "--dataset", "."],
         ["lab", "up", "--cores", "0"],
-        ["lab", "up", "--as", "toaster"],
+        ["lab", "up", "--preset", "toaster"],
         ["lab", "up", "--storage", "sd", "--dataset", "/nowhere/at/all"],
         ["campaign"],
         ["campaign", "/nowhere/plan.yaml"],
@@ -99,8 +120,7 @@ def test_a_mistake_in_a_plan_is_named_with_its_line(capsys, tmp_path):
     assert "plan.yaml line 7" in capsys.readouterr().err
 
 
-def test_a_full_disk_is_said_before_an_image_is_begun(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(storage.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})())
+def test_a_full_disk_is_refused_before_an_image_is_begun(files, tmp_path):
     with pytest.raises(LabError, match="EDGETRAIN_LAB_IMAGES"):
-        storage.build_image(files)
+        images.build_image(files, free=lambda folder: 1000)
     assert not list((tmp_path / "images").glob("*"))

@@ -1,15 +1,14 @@
-"""Limits are read as people write them; what is impossible is refused before anything is set up."""
+"""Limits are read as users write them; impossible ones are refused before anything is set up."""
 
 import pytest
 
 from edgetrain.errors import EdgetrainError, LabError, UsageError
-from edgetrain.lab import as_board, cpu, limits_for, read_limits
-from edgetrain.lab.needs import training_bytes
-from edgetrain.schema import Experiment, Workload
+from edgetrain.lab import as_board, limits_for, resolve_limits, training_bytes
+from edgetrain.schema import Experiment, Limits, Workload
 
 
 def test_limits_are_read_as_written():
-    limits = read_limits({"storage": "sd", "page_cache": "300MB", "cores": 2, "cpu_share": 0.5})
+    limits = resolve_limits(Limits(storage="sd", page_cache="300MB", cores=2, cpu_share=0.5))
     assert limits.storage is not None and limits.storage.name == "sd"
     assert limits.cache_bytes == 300_000_000
     assert (limits.cores, limits.cpu_share) == (2, 0.5)
@@ -17,22 +16,31 @@ def test_limits_are_read_as_written():
 
 @pytest.mark.parametrize(
     "asked",
-    [{"cores": 0}, {"cpu_share": 0}, {"cpu_share": -1}, {"speed": -2}, {"cores": "many"}, {"clock": 3},
-     {"storage": "floppy"}, {"page_cache": "a lot"}, {"page_cache": "1MB"}],
-)  # fmt: skip
+    [
+        {"cores": 0},
+        {"cpu_share": 0},
+        {"cpu_share": -1},
+        {"speed": -2},
+        {"storage": "floppy"},
+        {"page_cache": "a lot"},
+        {"page_cache": "1MB"},
+    ],
+)
 def test_impossible_limits_are_refused(asked):
     with pytest.raises(EdgetrainError):
-        read_limits(asked)
+        resolve_limits(Limits(**asked))
 
 
-def test_ram_below_what_the_network_needs_is_said_before_the_oom_killer_does():
-    experiment = Experiment(Workload("vgg11"), limits={"ram": "1GB"})
+def test_ram_below_what_the_network_needs_is_refused_before_the_oom_killer_acts():
+    experiment = Experiment(Workload("vgg11"), limits=Limits(ram="1GB"))
     with pytest.raises(LabError, match="OOM"):
         limits_for(experiment)
 
 
 def test_a_larger_network_leaves_less_page_cache():
-    left = [limits_for(Experiment(Workload(name), limits={"ram": "8GB"})).cache_bytes for name in ("lenet5", "vgg11")]
+    left = [
+        limits_for(Experiment(Workload(name), limits=Limits(ram="8GB"))).cache_bytes for name in ("lenet5", "vgg11")
+    ]
     assert left[0] > left[1] > 0
     assert training_bytes("vgg11", 16) > training_bytes("vgg11", 1)
 
@@ -45,9 +53,9 @@ def test_a_preset_fills_in_a_board_and_shrinking_divides_dataset_and_page_cache(
     assert small.workload.dataset_scale == pytest.approx(1 / 20)
 
 
-def test_what_was_said_wins_over_the_preset():
+def test_what_the_experiment_sets_itself_replaces_the_preset():
     chosen = as_board(
-        Experiment(Workload("mobilenet_v3"), preset="xavier-nx", limits={"storage": "hdd"}, compute_ms=5.0)
+        Experiment(Workload("mobilenet_v3"), preset="xavier-nx", limits=Limits(storage="hdd"), compute_ms=5.0)
     )
     limits = limits_for(chosen)
     assert limits.storage is not None and limits.storage.name == "hdd"
@@ -55,22 +63,21 @@ def test_what_was_said_wins_over_the_preset():
 
 
 def test_speed_divides_every_time_of_a_board():
-    fast = as_board(Experiment(Workload("mobilenet_v3"), preset="xavier-agx", limits={"speed": 2}))
+    fast = as_board(Experiment(Workload("mobilenet_v3"), preset="xavier-agx", limits=Limits(speed=2)))
     assert fast.compute_ms == pytest.approx(97.5)
     medium = limits_for(fast).medium
     assert medium is not None and medium.cost_s(122_000) == pytest.approx(0.45e-3, rel=0.01)
 
 
-def test_an_unknown_preset_says_which_there_are():
+def test_an_unknown_preset_is_refused_with_the_known_ones():
     with pytest.raises(UsageError, match="xavier-agx"):
         as_board(Experiment(Workload("lenet5"), preset="toaster"))
 
 
-def test_lighter_pictures_at_a_speed_take_what_photographs_take_on_the_board(monkeypatch):
-    monkeypatch.setattr(cpu, "image_s", lambda width=800, height=600: 1e-8 * width * height)
-
+def test_lighter_pictures_at_a_speed_take_what_photographs_take_on_the_board():
     def share(**limits):
-        return as_board(Experiment(Workload("mobilenet_v3"), preset="xavier-nx", limits=limits)).limits["cpu_share"]
+        experiment = Experiment(Workload("mobilenet_v3"), preset="xavier-nx", limits=Limits(**limits))
+        return as_board(experiment, image_s=lambda width, height: 1e-8 * width * height).limits.cpu_share
 
     # A quarter of the pixels at four times the speed: the core is slowed as much as before.
     assert share(speed=4, picture="400x300") == pytest.approx(share())

@@ -1,12 +1,14 @@
-"""The queue of a storage medium keeps the medium's pace, whoever asks and however often."""
+"""The queue of a storage medium keeps the medium's pace for any number of readers."""
 
 import itertools
 import random
 
 import pytest
 
-from edgetrain.lab.queueing import Medium, Queue
-from edgetrain.lab.tables import IMAGE_BYTES, media
+from edgetrain.documents import to_document
+from edgetrain.lab import IMAGE_BYTES, media
+from edgetrain.lab.queueing import MediumQueue
+from edgetrain.lab.server import read_medium
 
 SD = media()["sd"]
 HDD = media()["hdd"]
@@ -14,8 +16,8 @@ SSD = media()["ssd"]
 
 
 def closed_loop(medium, readers, reads, floor_s=0.0):
-    """Simulate readers that each ask for the next read when theirs is done; return reads a second."""
-    queue = Queue(medium, floor_s)
+    """Simulate readers that each ask for the next read when theirs is done; return reads per second."""
+    queue = MediumQueue(medium, floor_s)
     places = random.Random(0)
     ready_s = [0.0] * readers
     last_s = 0.0
@@ -54,7 +56,7 @@ def test_the_floor_of_the_mechanism_does_not_show(readers):
 
 
 def test_answers_never_overtake_the_medium():
-    queue = Queue(HDD, 0.2e-3)
+    queue = MediumQueue(HDD, 0.2e-3)
     source = random.Random(3)
     now_s, done = 0.0, []
     for _ in range(200):
@@ -65,14 +67,14 @@ def test_answers_never_overtake_the_medium():
 
 
 def test_a_read_that_goes_on_where_another_ended_is_not_positioned_again():
-    queue = Queue(HDD)
+    queue = MediumQueue(HDD)
     first_s = queue.admit(0.0, 1, 0, 131072)
     second_s = queue.admit(first_s, 1, 131072, 131072)
     assert second_s - first_s == pytest.approx(131072 / HDD.bytes_per_s)
 
 
-def test_a_medium_survives_being_written_down():
-    assert Medium.from_dict(HDD.as_dict()) == HDD
+def test_a_medium_is_the_same_after_being_sent_to_the_server():
+    assert read_medium(to_document(HDD)) == HDD
 
 
 def test_a_faster_medium_is_the_same_medium_sooner():

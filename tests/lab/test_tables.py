@@ -3,12 +3,12 @@
 import pytest
 
 from edgetrain.errors import BadTable, UsageError
-from edgetrain.lab import tables
+from edgetrain.lab import media, medium, preset, presets, step
 
 
 def test_everything_the_lab_knows_has_a_source():
-    assert all(medium.source for medium in tables.media().values())
-    for board in tables.presets().values():
+    assert all(medium.source for medium in media().values())
+    for board in presets().values():
         assert {"cores", "ram_gb", "taken_gb", "storage"} <= set(board.sources)
         assert board.cache_bytes > 0
 
@@ -16,7 +16,7 @@ def test_everything_the_lab_knows_has_a_source():
 def test_your_own_medium_wins(tmp_path):
     own = tmp_path / "media.yaml"
     own.write_text("media:\n  sd: {read_ms: 1, mb_per_s: 10}\n  nas: {read_ms: 30, mb_per_s: 60, at_once: 4}\n")
-    known = tables.media(own)
+    known = media(own)
     assert known["sd"].read_s == pytest.approx(0.001)
     assert known["nas"].at_once == 4
     assert "hdd" in known
@@ -39,19 +39,19 @@ def test_a_wrong_media_file_is_named_not_traced(tmp_path, text):
     own = tmp_path / "mine.yaml"
     own.write_text(text)
     with pytest.raises(BadTable, match=r"mine\.yaml"):
-        tables.media(own)
+        media(own)
 
 
 def test_an_unknown_name_says_which_there_are():
     with pytest.raises(UsageError, match="ssd"):
-        tables.medium("floppy")
+        medium("floppy")
     with pytest.raises(UsageError, match="xavier-nx"):
-        tables.preset("raspberry")
+        preset("raspberry")
     with pytest.raises(UsageError, match="compute-ms"):
-        tables.step("nano", "vgg11")
+        step("nano", "vgg11")
 
 
 def test_a_step_takes_the_published_time_and_scales_from_the_nearest_batch():
-    assert tables.step("xavier-agx", "mobilenet_v3").seconds == pytest.approx(281.4 / 1443, rel=0.01)
-    assert tables.step("xavier-nx", "mobilenet_v3", 32).seconds == pytest.approx(0.78)
-    assert "scaled" in tables.step("xavier-nx", "mobilenet_v3", 32).source
+    assert step("xavier-agx", "mobilenet_v3").seconds == pytest.approx(281.4 / 1443, rel=0.01)
+    assert step("xavier-nx", "mobilenet_v3", 32).seconds == pytest.approx(0.78)
+    assert "scaled" in step("xavier-nx", "mobilenet_v3", 32).source

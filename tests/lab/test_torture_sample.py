@@ -4,12 +4,12 @@ import os
 
 import pytest
 
-from edgetrain.lab import storage
+from edgetrain.lab import find_mechanisms
 
 
 @pytest.fixture(autouse=True)
 def able():
-    if os.geteuid() != 0 or storage.missing():
+    if os.geteuid() != 0 or find_mechanisms().lacks:
         pytest.skip("needs root and FUSE")
 
 

@@ -28,13 +28,17 @@ def test_cold_after_warm_after_cold(files, tmp_path):
     # A file nobody may drop with stands in for a user without root.
     drop = tmp_path / "absent" / "drop_caches"
     for asked in ("cold", "warm", "cold"):
-        found = cache.settle(asked, files, silent, drop=drop)
-        if found.share_before is None:
-            assert found.doubt is not None and found.doubt[0] == "cache_not_checked"
+        found = cache.bring_cache_to(asked, files, silent, drop=drop)
+        assert found.state.asked == asked
+        # What cooling and warming left is recorded apart: a cold run must have been seen to be cold.
+        check = found.state.cold_check if asked == "cold" else found.state.check
+        assert (found.state.check is None) == (asked == "cold")
+        if check.share_before is None:
+            assert found.doubt is not None and found.doubt.kind == "cache_not_checked"
             continue
         assert found.doubt is None
-        assert found.share_before == pytest.approx(1.0 if asked == "warm" else 0.0, abs=0.02)
-    assert found.method == "posix_fadvise"
+        assert check.share_before == pytest.approx(1.0 if asked == "warm" else 0.0, abs=0.02)
+    assert check.method == "posix_fadvise"
 
 
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no memory filesystem to write to")
@@ -42,18 +46,18 @@ def test_files_that_cannot_be_cooled_are_a_doubt(tmp_path):
     path = Path(f"/dev/shm/edgetrain-test-{os.getpid()}")
     path.write_bytes(b"x" * 100_000)
     try:
-        found = cache.settle("cold", [str(path)], silent, drop=tmp_path / "absent" / "drop_caches")
+        found = cache.bring_cache_to("cold", [str(path)], silent, drop=tmp_path / "absent" / "drop_caches")
     finally:
         path.unlink()
     assert found.doubt is not None
-    assert found.doubt[0] in ("cache_not_cold", "cache_not_checked")
+    assert found.doubt.kind in ("cache_not_cold", "cache_not_checked")
 
 
 def test_keeping_touches_nothing_and_still_looks(files):
-    cache.settle("warm", files, silent)
-    found = cache.settle("keep", files, silent)
-    assert found.doubt is None and found.method == "left as it was"
-    assert found.share_before is None or found.share_before > 0.9
+    cache.bring_cache_to("warm", files, silent)
+    found = cache.bring_cache_to("keep", files, silent)
+    assert found.doubt is None and found.state.check.method == "left as it was"
+    assert found.state.check.share_before is None or found.state.check.share_before > 0.9
 
 
 def test_a_reader_in_a_control_group_enters_it_before_it_reads(files, tmp_path):

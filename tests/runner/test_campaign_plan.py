@@ -6,10 +6,10 @@ import pytest
 
 from edgetrain.errors import BadTable, UsageError
 from edgetrain.runner.campaign_media import check_folders
-from edgetrain.runner.plan import plan_from_text, read_plan
 from edgetrain.runner.plan_costs import cost_of, expected_s
-from edgetrain.runner.plan_settings import SETTINGS, json_schema
-from edgetrain.schema import PowerMode
+from edgetrain.runner.plan_json_schema import plan_schema
+from edgetrain.runner.plan_reading import plan_from_text, read_plan
+from edgetrain.schema import Limits, PowerMode, all_settings
 
 GOOD = """
 name: grid
@@ -27,14 +27,14 @@ repeats: 2
 """
 
 
-def test_grid_and_points_give_each_experiment_once_a_repeat():
+def test_grid_and_points_give_each_experiment_once_per_repeat():
     runs = plan_from_text(GOOD).runs()
     assert len(runs) == 2 * (6 + 1)
     assert len({run.key for run in runs}) == len(runs)
     assert sorted(run.position for run in runs) == list(range(14))
     chosen = next(run for run in runs if run.factors == {"workers": 4, "storage": "ssd"})
     assert chosen.experiment.loading.workers == 4
-    assert chosen.experiment.limits == {"storage": "ssd"}
+    assert chosen.experiment.limits == Limits(storage="ssd")
     assert chosen.experiment.preset == "xavier-nx"
 
 
@@ -60,7 +60,7 @@ def test_the_same_plan_is_the_same_campaign_and_another_is_not():
         ("name: x\nnetwork: lenet5\nfactors:\n  workers: [1, 1]\n", 4, "twice"),
         ("name: x\nnetwork: lenet5\nfactors:\n  storage: [sd, floppy]\n", 4, "floppy"),
         ("name: x\nnetwork: lenet6\n", 2, "lenet6"),
-        ("name: x\nnetwork: lenet5\nepochs: 0\n", 3, "least"),
+        ("name: x\nnetwork: lenet5\nepochs: 0\n", 3, "minimum is 1"),
         ("name: x\nnetwork: lenet5\nname: y\n", 3, "second time"),
         ("name: x\nnetwork: lenet5\nworkers: [0, 1]\n", 3, "factors"),
         ("name: x\nnetwork: lenet5\npage_cache: lots\n", 3, "size"),
@@ -90,24 +90,31 @@ def test_an_empty_plan_and_a_missing_file_are_said(tmp_path):
 
 
 def test_the_json_schema_knows_every_setting():
-    schema = json.loads(json.dumps(json_schema()))
-    assert set(SETTINGS) <= set(schema["properties"])
-    assert set(SETTINGS) == set(schema["properties"]["factors"]["properties"])
-    assert schema["additionalProperties"] is False
+    schema = json.loads(json.dumps(plan_schema()))
+    assert set(all_settings()) <= set(schema["properties"])
+    assert set(all_settings()) == set(schema["properties"]["factors"]["properties"])
+    assert set(all_settings()) == set(schema["properties"]["points"]["items"]["properties"])
+
+
+def test_the_json_schema_knows_no_other_names_unless_a_command_has_placeholders():
+    schema = plan_schema()
+    assert schema["if"] == {"required": ["command"]}
+    assert set(schema["else"]["propertyNames"]["enum"]) == set(schema["properties"])
+    assert set(schema["else"]["properties"]["factors"]["propertyNames"]["enum"]) == set(all_settings())
 
 
 def test_on_a_board_a_medium_is_a_folder_and_nothing_is_emulated(tmp_path):
     text = f"name: x\nnetwork: mobilenet_v3\nfolders: {{ssd: {tmp_path}}}\nfactors:\n  storage: [ssd, hdd]\n"
     by_medium = {run.factors["storage"]: run.experiment for run in plan_from_text(text).runs()}
-    assert by_medium["ssd"].workload.dataset == str(tmp_path) and by_medium["ssd"].limits is None
-    assert by_medium["hdd"].workload.dataset is None and by_medium["hdd"].limits == {"storage": "hdd"}
+    assert by_medium["ssd"].workload.dataset == str(tmp_path) and by_medium["ssd"].limits == Limits()
+    assert by_medium["hdd"].workload.dataset is None and by_medium["hdd"].limits == Limits(storage="hdd")
 
 
 def test_a_folder_on_another_medium_than_it_is_called_by_is_refused(tmp_path):
-    from edgetrain.device.storage import Medium
+    from edgetrain.device import StorageMedium
 
     def on(kind):
-        return lambda path: Medium(str(path), "/", "ext4", "sda", kind)
+        return lambda path: StorageMedium(str(path), "/", "ext4", "sda", kind)
 
     assert check_folders({"ssd": str(tmp_path)}, on("nvme")) == []
     assert check_folders({"ssd": str(tmp_path)}, on("virtual"))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -15,16 +15,18 @@ import pytest
 
 pytest.importorskip("torch")
 
+from edgetrain.device import open_device
 from edgetrain.errors import StoreError, UsageError, WorkloadError
 from edgetrain.inside.stream import MAGIC
-from edgetrain.runner import Interrupted, execute, executor, underway
-from edgetrain.runner import manifest as about
-from edgetrain.schema import Experiment, Loading, Workload, read_experiment
-from edgetrain.store import Store
+from edgetrain.lab import limits_for
+from edgetrain.record import FolderStore
+from edgetrain.runner import Interrupted
+from edgetrain.runner import execute as carry_out
+from edgetrain.runner import manifest as facts
+from edgetrain.runner.recording import Recording
+from edgetrain.schema import Experiment, Loading, Origin, Workload
 
-LENET = Experiment(
-    Workload("lenet5", dataset_scale=0.01), Loading(workers=0, cache="cold"), epochs=2, max_minibatches=12
-)
+LENET = Experiment(Workload("lenet5", dataset_scale=0.01), Loading(workers=0, cache="cold"), epochs=2, minibatches=12)
 
 OWN = """
 import os, signal, torch
@@ -66,7 +68,7 @@ def broken():
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    return Store(tmp_path_factory.mktemp("store"))
+    return FolderStore(tmp_path_factory.mktemp("store"))
 
 
 @pytest.fixture(scope="module")
@@ -80,82 +82,85 @@ def finished(store):
 def own(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(OWN)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    experiment = Experiment(Workload("mine:make_workload", batch_size=0), Loading(workers=1), epochs=2)
+    experiment = Experiment(Workload("mine:make_workload"), Loading(workers=1), epochs=2)
     return lambda function="make_workload", **more: replace(
         experiment, workload=replace(experiment.workload, network=f"mine:{function}"), **more
     )
 
 
-def last_manifest(store):
-    return json.loads((store.find("last") / "manifest.json").read_text())
+def execute(experiment, device, store, progress=None):
+    """Carry out an experiment; return the id of its run."""
+    done = carry_out(experiment, device, store, progress)
+    assert done.status == 0
+    return done.run
 
 
 def test_a_finished_run_holds_every_minibatch_of_every_epoch(finished):
     run, seen = finished
-    assert run.manifest["state"] == "finished" and not run.lost
-    assert len(run.minibatches["asked_us"]) == 24
-    assert np.bincount(run.minibatches["epoch"]).tolist() == [12, 12]
-    assert (run.minibatches["samples"] == 16).all()
-    assert (run.minibatches["asked_us"] <= run.minibatches["ready_us"]).all()
-    assert (run.minibatches["ready_us"] <= run.minibatches["done_us"]).all()
-    assert len(run.manifest["losses"]) == 2
+    assert run.manifest.state == "finished" and not run.lost
+    assert len(run.minibatches()["asked_us"]) == 24
+    assert np.bincount(run.minibatches()["epoch"]).tolist() == [12, 12]
+    assert (run.minibatches()["samples"] == 16).all()
+    assert (run.minibatches()["asked_us"] <= run.minibatches()["ready_us"]).all()
+    assert (run.minibatches()["ready_us"] <= run.minibatches()["done_us"]).all()
+    assert len(run.manifest.losses) == 2
     assert {"dataset", "prepare", "cold"} <= {stage for stage, _, _ in seen}
 
 
-def test_the_manifest_says_what_later_rooms_need(finished):
-    manifest = finished[0].manifest
-    assert manifest["origin"] == "measured"
-    workload = manifest["workload"]
-    assert (workload["parameters"], workload["samples"], workload["minibatches_per_epoch"]) == (61_706, 600, 12)
-    assert workload["dataset_files"] == 2 and workload["dataset_bytes"] > 600 * 784
-    assert workload["size_quantiles"]["1"] >= workload["size_quantiles"]["0.5"] > 0
-    assert workload["filesystem"]
-    assert manifest["compute"]["kind"] in ("cpu", "cuda")
-    assert manifest["device"]["torch"] and manifest["device"]["kernel"]
-    start, end = manifest["clock"]["start"], manifest["clock"]["end"]
-    instants = finished[0].minibatches["asked_us"]
-    assert start["monotonic_us"] < instants.min() and instants.max() < end["monotonic_us"]
-    assert manifest["sampler"]["cpu_s"] >= 0
-    assert read_experiment(manifest["experiment"]) == LENET
+def test_the_manifest_holds_what_later_packages_need(finished):
+    run = finished[0]
+    manifest, workload = run.manifest, run.manifest.workload
+    assert manifest.origin is Origin.MEASURED
+    assert (workload.parameters, workload.samples, workload.minibatches_per_epoch) == (61_706, 600, 12)
+    assert workload.dataset_files == 2 and workload.dataset_bytes > 600 * 784
+    assert workload.size_quantiles["1"] >= workload.size_quantiles["0.5"] > 0
+    assert workload.filesystem
+    assert manifest.compute.kind in ("cpu", "cuda")
+    assert manifest.device.torch and manifest.device.kernel
+    instants = run.minibatches()["asked_us"]
+    assert manifest.clock.start.monotonic_us < instants.min()
+    assert instants.max() < manifest.clock.end.monotonic_us
+    assert run.sampler.cpu_s >= 0
+    assert manifest.experiment == LENET
 
 
 def test_a_cold_run_was_seen_to_be_cold_before_it_began(finished):
-    check = finished[0].manifest["cache"]["cold_check"]
-    if check["share_before"] is None:
-        assert any(doubt["kind"] == "cache_not_checked" for doubt in finished[0].manifest["doubts"])
+    check = finished[0].manifest.cache.cold_check
+    if check.share_before is None:
+        assert any(doubt.kind == "cache_not_checked" for doubt in finished[0].manifest.doubts)
     else:
-        assert check["share_before"] <= 0.02
-        assert check["method"].startswith("posix_fadvise")
+        assert check.share_before <= 0.02
+        assert check.method.startswith("posix_fadvise")
 
 
 def test_the_same_seed_gives_the_same_losses_whatever_the_cache(finished, store):
     again = store.open(execute(replace(LENET, loading=Loading(workers=0)), "auto", store))
-    assert again.manifest["losses"] == finished[0].manifest["losses"]
+    assert again.manifest.losses == finished[0].manifest.losses
 
 
 def test_your_own_workload_trains_with_its_own_step_optimiser_and_batch_size(own, store):
     loading = Loading(workers=1, prefetch=3, persistent=False)
     run = store.open(execute(own(timing="sync", loading=loading), "auto", store))
-    assert run.manifest["workload"]["batch_size"] == 8
-    assert len(run.minibatches["asked_us"]) == 16
-    (loader,) = run.manifest["inside"]["loaders"]
-    assert loader["dataset_class"] == "Numbers"
-    assert (loader["prefetch_factor"], loader["persistent_workers"]) == (3, False)
-    assert run.manifest["inside"]["timing"] == "sync"
-    assert (run.minibatches["worker"] == 0).all()
+    assert run.manifest.workload.batch_size == 8
+    assert len(run.minibatches()["asked_us"]) == 16
+    (loader,) = run.main.facts.loaders
+    assert loader.dataset_class == "Numbers"
+    assert (loader.prefetch_factor, loader.persistent_workers) == (3, False)
+    assert run.main.facts.timing == "sync"
+    assert (run.minibatches()["worker"] == 0).all()
 
 
 def test_a_paced_step_takes_its_time_computes_nothing_and_is_called_emulated(store):
     paced = replace(LENET, compute="paced", compute_ms=20.0, epochs=1, loading=Loading(workers=1, start_method="spawn"))
     run = store.open(execute(replace(paced, baseload_s=0.3), "auto", store))
-    assert run.manifest["origin"] == "emulated"
-    step_us = run.minibatches["done_us"] - run.minibatches["ready_us"]
+    assert run.manifest.origin is Origin.EMULATED
+    step_us = run.minibatches()["done_us"] - run.minibatches()["ready_us"]
     assert (step_us >= 20_000).all() and np.median(step_us) < 40_000
-    assert run.manifest["losses"] == [None]
-    assert run.manifest["inside"]["loaders"][0]["start_method"] == "spawn"
-    assert run.manifest["workload"]["parameters"] == 61_706
-    kinds = [doubt["kind"] for doubt in run.manifest["doubts"]]
-    assert (run.manifest["baseload"] is None) == (run.manifest["power"] is None) == ("no_baseload" in kinds)
+    assert run.manifest.losses == (None,)
+    assert run.main.facts.loaders[0].start_method == "spawn"
+    assert run.manifest.workload.parameters == 61_706
+    kinds = [doubt.kind for doubt in run.manifest.doubts]
+    assert (run.manifest.baseload is None) == (run.manifest.power is None) == ("no_baseload" in kinds)
 
 
 def test_half_written_pictures_are_counted_and_named_and_the_run_goes_on(store, tmp_path):
@@ -176,7 +181,7 @@ def test_half_written_pictures_are_counted_and_named_and_the_run_goes_on(store, 
         compute_ms=1.0,
     )
     run = store.open(execute(experiment, "auto", store))
-    doubts = {doubt["kind"]: doubt["text"] for doubt in run.manifest["doubts"]}
+    doubts = {doubt.kind: doubt.text for doubt in run.manifest.doubts}
     assert doubts["bad_files"].startswith("2 files could not be decoded")
     assert "3.jpg" in doubts["bad_files"] and "7.jpg" in doubts["bad_files"]
     if len(os.sched_getaffinity(0)) < 3:
@@ -199,24 +204,24 @@ def test_a_dataset_of_nothing_but_torn_pictures_fails_in_a_sentence(store, tmp_p
     experiment = replace(experiment, workload=replace(experiment.workload, network="mobilenet"))
     with pytest.raises(WorkloadError, match=r"^8 pictures in a row cannot be decoded"):
         execute(experiment, "auto", store)
-    manifest = last_manifest(store)
-    assert manifest["state"] == "failed" and manifest["workload"]["network"] == "mobilenet_v3"
-    assert manifest["doubts"][-1]["text"].startswith("8 files could not be decoded")
+    manifest = store.manifest("last")
+    assert manifest.state == "failed" and manifest.workload.network == "mobilenet_v3"
+    assert manifest.doubts[-1].text.startswith("8 files could not be decoded")
 
 
 def test_a_killed_loader_worker_fails_the_run_and_the_record_names_it(own, store):
     with pytest.raises(WorkloadError, match="loader worker died") as raised:
         execute(own("deadly"), "auto", store)
-    manifest = last_manifest(store)
-    assert (manifest["run"], manifest["state"]) == (raised.value.run, "failed")
-    assert "loader worker died" in manifest["reason"]
-    assert any(event["kind"] == "worker_died" for event in store.open("last").events)
+    manifest = store.manifest("last")
+    assert (manifest.run, manifest.state) == (raised.value.run, "failed")
+    assert "loader worker died" in manifest.reason
+    assert any(event.kind == "worker_died" for event in store.open("last").events)
 
 
 def trainings(store):
     """Return the process ids of trainings under way whose first minibatches are on disk."""
     found = []
-    for stream in store.runs.glob("*/minibatches-*.ets"):
+    for stream in store.runs_folder.glob("*/minibatches-*.ets"):
         pid = int(stream.stem.partition("-")[2])
         if Path(f"/proc/{pid}").exists() and MAGIC in stream.read_bytes():
             found.append(pid)
@@ -242,8 +247,8 @@ def test_a_killed_training_process_leaves_what_it_had_recorded(own, store):
     with pytest.raises(WorkloadError, match="ended by SIGKILL"):
         execute(own("slow", epochs=100), "auto", store)
     run = store.open("last")
-    assert run.manifest["state"] == "failed"
-    assert len(run.minibatches["asked_us"]) > 0
+    assert run.manifest.state == "failed"
+    assert len(run.minibatches()["asked_us"]) > 0
 
 
 def test_a_signal_closes_the_record_and_ends_every_process_and_a_second_one_changes_nothing(own, store):
@@ -256,16 +261,17 @@ def test_a_signal_closes_the_record_and_ends_every_process_and_a_second_one_chan
     with pytest.raises(Interrupted) as raised:
         execute(own("slow", epochs=100), "auto", store)
     run = store.open(raised.value.run)
-    assert run.manifest["state"] == "interrupted"
-    assert len(run.minibatches["asked_us"]) > 0 and not run.lost
+    assert raised.value.signal == signal.SIGTERM
+    assert run.manifest.state == "interrupted" and "SIGTERM" in run.manifest.reason
+    assert len(run.minibatches()["asked_us"]) > 0 and not run.lost
     assert trainings(store) == []
 
 
 def test_a_mistake_in_your_workload_is_a_sentence_and_a_failed_record(own, store):
     with pytest.raises(WorkloadError, match="ValueError: the file of weights is not there"):
         execute(own("broken"), "auto", store)
-    assert last_manifest(store)["state"] == "failed"
-    assert "Traceback" in (store.find("last") / "training.log").read_text()
+    assert store.manifest("last").state == "failed"
+    assert "Traceback" in (store.locate("last") / "training.log").read_text()
 
 
 @pytest.mark.parametrize(
@@ -275,46 +281,65 @@ def test_a_mistake_in_your_workload_is_a_sentence_and_a_failed_record(own, store
         (replace(LENET, workload=replace(LENET.workload, batch_size=601)), "600 samples, fewer than one minibatch"),
         (replace(LENET, workload=Workload("alexnet")), "no workload is called 'alexnet'"),
         (replace(LENET, compute="paced"), "--compute-ms"),
-        (replace(LENET, compute="tpu"), "compute cannot be 'tpu'"),
-        (replace(LENET, loading=Loading(workers=-1)), "--workers must be at least 0"),
-        (replace(LENET, loading=Loading(cache="icy")), "cache cannot be 'icy'"),
-        (replace(LENET, epochs=0), "--epochs must be at least 1"),
+        (replace(LENET, compute="tpu"), "--compute is 'tpu'; it is one of auto"),
+        (replace(LENET, loading=Loading(workers=-1)), "--workers is -1; the minimum is 0"),
+        (replace(LENET, loading=Loading(cache="icy")), "--cache is 'icy'; it is one of cold"),
+        (replace(LENET, epochs=0), "--epochs is 0; the minimum is 1"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_starts(finished, store, wrong, text):
-    before = len(store.list())
+    before = len(store.runs())
     with pytest.raises(UsageError, match=text):
         execute(wrong, "auto", store)
-    assert len(store.list()) == before
+    assert len(store.runs()) == before
 
 
 def test_what_cannot_be_meant_is_refused_on_a_simulated_board_too(store):
-    before = len(store.list())
+    before = len(store.runs())
     for wrong in (Loading(workers=-1), Loading(cache="icy"), Loading(prefetch=0)):
-        with pytest.raises(UsageError, match=r"must be at least|cannot be"):
+        with pytest.raises(UsageError, match=r"the minimum is|it is one of"):
             execute(replace(LENET, loading=wrong), "sim:orin-agx", store)
-    assert len(store.list()) == before
+    assert len(store.runs()) == before
 
 
-def test_a_store_that_takes_no_record_is_said_before_training(finished, store, monkeypatch):
+def test_a_store_that_cannot_be_written_is_named_before_training(finished, store):
     dataset = str(next(store.data.iterdir()))
     elsewhere = replace(LENET, workload=Workload("lenet5", dataset=dataset))
     with pytest.raises(StoreError, match="--store"):
-        execute(elsewhere, "auto", Store("/proc/edgetrain"))
-    monkeypatch.setattr(underway, "LEAST_FREE_BYTES", 1 << 60)
-    with pytest.raises(StoreError, match="make room"):
-        execute(elsewhere, "auto", store)
-    assert last_manifest(store)["state"] == "failed"
+        execute(elsewhere, "auto", FolderStore("/proc/edgetrain"))
 
 
-def test_a_kill_for_want_of_memory_is_told_from_other_kills():
-    assert "ran out of memory" in about.out_of_memory(3, 4)
+class NeverStarted:
+    """A trainee that must not be started."""
+
+    def start(self, prefix, environment, dataset):
+        raise AssertionError("training was started")
+
+    def stop(self):
+        raise AssertionError("training was started")
+
+
+def test_a_store_without_space_for_a_record_is_named_before_training(store):
+    device = open_device("host")
+    manifest = facts.first_manifest(LENET, device, ("edgetrain",))
+    writer = store.create(manifest)
+    recording = Recording(
+        LENET, device, "host", writer, manifest, lambda *seen: None, NeverStarted(), min_free_bytes=1 << 60
+    )
+    with pytest.raises(StoreError, match="free some space") as raised:
+        recording.carry_out(limits_for(LENET), None, ())
+    assert raised.value.run == writer.id
+    assert store.manifest(writer.id).state == "failed" and "free some space" in store.manifest(writer.id).reason
+
+
+def test_a_kill_for_want_of_memory_is_distinguished_from_other_kills():
+    assert "ran out of memory" in facts.out_of_memory(3, 4)
     for before, after in ((3, 3), (None, 4), (3, None)):
-        assert about.out_of_memory(before, after) is None
-    assert about.oom_kills() is None or about.oom_kills() >= 0
+        assert facts.out_of_memory(before, after) is None
+    assert facts.oom_kills() is None or facts.oom_kills() >= 0
 
 
-def test_other_systems_than_linux_are_told_so(store, monkeypatch):
-    monkeypatch.setattr(executor.sys, "platform", "darwin")
+def test_other_systems_than_linux_are_refused(store, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(UsageError, match="measured on Linux"):
         execute(LENET, "auto", store)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
 
-from edgetrain.analysis import digest
-from edgetrain.device.control import Setting
-from edgetrain.device.simulated import SimulatedDevice, open_simulated
+from edgetrain.analysis import summarize
+from edgetrain.device import ModeRequest, SimulatedDevice, open_simulated
 from edgetrain.errors import UsageError, WorkloadError
+from edgetrain.record import FolderStore
 from edgetrain.runner.baseload import measure_baseload
 from edgetrain.runner.modes import cost_s, settle, switches, visit, visit_order
-from edgetrain.runner.simulated import SimulatedMeasure, simulate_run
-from edgetrain.schema import Experiment, Loading, Origin, PowerMode, Workload
-from edgetrain.store import Store
+from edgetrain.runner.simulated import simulate_run
+from edgetrain.runner.simulated_measure import SimulatedMeasure
+from edgetrain.schema import Experiment, Limits, Loading, Origin, PowerMode, Workload
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_the_order_of_visits_descends_and_changes_least(orin: SimulatedDevice) -
 def test_a_visit_settles_trains_and_puts_the_board_back(orin: SimulatedDevice) -> None:
     before = orin.state()
     measure = SimulatedMeasure(orin, "resnet18", minibatches=10)
-    done = list(visit(orin, some_modes(orin, 4), measure.train))
+    done = list(visit(orin, some_modes(orin, 4), lambda mode: measure.train()))
     assert len(done) == 4 and all(each.result and each.settled and not each.reason for each in done)
     assert all(each.settled and each.settled.waited_s >= 2 for each in done)
     assert orin.state() == before
@@ -87,7 +88,7 @@ def test_cost_is_known_beforehand(orin: SimulatedDevice) -> None:
 def test_settling_reads_the_clocks_back(orin: SimulatedDevice) -> None:
     control, mode = orin.control(), some_modes(orin, 1, 5)[0]
     assert control is not None
-    with control.hold(Setting(mode)):
+    with control.hold(ModeRequest(mode)):
         assert settle(orin, mode).doubts == ()
         other = PowerMode(
             mode.cores, mode.cpu_hz, 1_300_500_000 if mode.gpu_hz != 1_300_500_000 else 114_750_000, 204_000_000
@@ -109,50 +110,49 @@ def test_a_measured_mode_repeats_within_its_noise(tmp_path: Path, orin: Simulate
 def test_forty_modes_take_seconds(orin: SimulatedDevice) -> None:
     measure = SimulatedMeasure(orin, "resnet18", minibatches=20)
     began = time.process_time()
-    assert sum(1 for _ in visit(orin, some_modes(orin, 40), measure.train)) == 40
+    assert sum(1 for _ in visit(orin, some_modes(orin, 40), lambda mode: measure.train())) == 40
     assert time.process_time() - began < 30
 
 
 @pytest.mark.parametrize("workers", [0, 4])
 def test_a_simulated_run_is_a_whole_record(workers: int, tmp_path: Path, orin: SimulatedDevice) -> None:
-    store = Store(tmp_path / "store")
+    store = FolderStore(tmp_path / "store")
     mode = PowerMode(8, 1_728_000_000, 624_750_000, 2_133_000_000)
     experiment = Experiment(
         Workload("mobilenet_v3"),
         Loading(workers=workers, cache="cold"),
         epochs=2,
-        max_minibatches=60,
+        minibatches=60,
         baseload_s=8,
         power_mode=mode,
     )
     before = orin.state()
-    document = digest(store.open(simulate_run(experiment, orin, store))).document()
+    summary = summarize(store.open(simulate_run(experiment, orin, store)))
     assert orin.state() == before
-    assert document["origin"] == "simulated" and document["state"] == "finished"
-    assert document["power_mode"]["start"] == document["power_mode"]["end"] == str(mode)
-    for epoch in document["epochs"]:
-        parts = sum(epoch[name] for name in ("fetch_stall_s", "copy_s", "compute_s", "overhead_s"))
-        assert parts == pytest.approx(epoch["e2e_s"])
-        assert sum(epoch["stall_by"].values()) == pytest.approx(epoch["fetch_stall_s"])
-        assert epoch["energy_j"] > epoch["baseload_j"] > 0 and epoch["energy_pm_j"] > 0
-    assert document["epochs"][0]["read_bytes"] > 0
-    assert document["overhead_pct"] is None  # nothing of ours ran beside it
+    assert summary.origin is Origin.SIMULATED and summary.state == "finished"
+    assert replace(summary.power_mode.start, name=None) == replace(summary.power_mode.end, name=None) == mode
+    for epoch in summary.epochs:
+        assert epoch.fetch_stall_s + epoch.copy_s + epoch.compute_s + epoch.overhead_s == pytest.approx(epoch.e2e_s)
+        assert sum(astuple(epoch.stall_by)) == pytest.approx(epoch.fetch_stall_s)
+        assert epoch.energy_j > epoch.baseload_j > 0 and epoch.energy_pm_j > 0
+    assert summary.epochs[0].read_bytes > 0
+    assert summary.overhead_pct is None  # nothing of ours ran beside it
     expected = SimulatedMeasure(orin, "mobilenet_v3", workers=4)(mode)
     if workers == 4:
-        assert document["minibatch"]["median_ms"] == pytest.approx(1e3 * expected.time_s, rel=0.03)
-        assert document["power_w"]["median"] == pytest.approx(expected.power_w, rel=0.04)
+        assert summary.minibatch.median_ms == pytest.approx(1e3 * expected.time_s, rel=0.03)
+        assert summary.power_w.median == pytest.approx(expected.power_w, rel=0.04)
 
 
 def test_a_network_the_board_does_not_know_is_a_usage_error(tmp_path: Path, orin: SimulatedDevice) -> None:
     with pytest.raises(UsageError, match="does not know the network"):
-        simulate_run(Experiment(Workload("my:own")), orin, Store(tmp_path))
+        simulate_run(Experiment(Workload("my:own")), orin, FolderStore(tmp_path))
 
 
 def test_the_page_cache_is_kept_between_runs(tmp_path: Path, orin: SimulatedDevice) -> None:
-    store = Store(tmp_path / "store")
+    store = FolderStore(tmp_path / "store")
     experiment = Experiment(Workload("mobilenet_v3", dataset_scale=0.05), Loading(cache="keep"), epochs=1)
     shares = [
-        digest(store.open(simulate_run(experiment, orin, store))).epochs[0]["cached_share_before"] for _ in range(2)
+        summarize(store.open(simulate_run(experiment, orin, store))).epochs[0].cached_share_before for _ in range(2)
     ]
     assert shares == [0.0, 1.0]
 
@@ -174,18 +174,18 @@ def test_idle_is_measured_with_clocks_held_and_free(tmp_path: Path) -> None:
 
 def test_a_hot_board_throttles_and_the_run_is_doubted(tmp_path: Path) -> None:
     device = open_simulated("nano", tmp_path / "board", ambient_c=85.0)
-    store = Store(tmp_path / "store")
-    experiment = Experiment(Workload("resnet18"), Loading(2), epochs=1, max_minibatches=300)
-    document = digest(store.open(simulate_run(experiment, device, store))).document()
-    assert any(doubt["kind"] == "throttle" for doubt in document["doubts"])
+    store = FolderStore(tmp_path / "store")
+    experiment = Experiment(Workload("resnet18"), Loading(2), epochs=1, minibatches=300)
+    summary = summarize(store.open(simulate_run(experiment, device, store)))
+    assert any(doubt.kind == "throttle" for doubt in summary.doubts)
 
 
-def test_what_the_lab_would_hold_down_is_refused_on_a_board(tmp_path: Path, orin: SimulatedDevice) -> None:
+def test_lab_limits_are_refused_on_a_board(tmp_path: Path, orin: SimulatedDevice) -> None:
     for experiment in (
-        Experiment(Workload("lenet5"), limits={"cores": 2}),
+        Experiment(Workload("lenet5"), limits=Limits(cores=2)),
         Experiment(Workload("lenet5"), preset="nano"),
         Experiment(Workload("lenet5"), compute="paced", compute_ms=10),
-        Experiment(Workload("lenet5"), limits={"storage": "tape"}),
+        Experiment(Workload("lenet5"), limits=Limits(storage="tape")),
     ):
         with pytest.raises(UsageError):
-            simulate_run(experiment, orin, Store(tmp_path))
+            simulate_run(experiment, orin, FolderStore(tmp_path))

@@ -1,7 +1,8 @@
-"""The training's processes summed, and everybody else's load told apart."""
+"""The training's processes summed, and the load of others."""
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from edgetrain.errors import ProbeUnavailable
 from edgetrain.sampling.otherload import LoadProbe
-from edgetrain.sampling.tree import MOST_PROCESSES, ProcessProbe, ProcessTree
+from edgetrain.sampling.tree import MAX_PROCESSES, ProcessProbe, ProcessTree
 
 BURN = "import time\nend = time.process_time() + {}\nwhile time.process_time() < end: pass\n"
 # A parent that reaps a child which burned CPU and read a file past the cache, then lives on.
@@ -76,7 +77,7 @@ def test_grandchildren_belong_to_the_tree(start) -> None:
     tree = ProcessTree(parent.pid)
     while len(tree.pids) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
-        tree.look()
+        tree.search()
     assert len(tree.pids) == 2
     for pid in tree.pids:
         if pid != parent.pid:
@@ -117,14 +118,14 @@ def _process(root: Path, pid: int, name: str, ticks: int) -> None:
     (root / str(pid) / "stat").write_text(f"{pid} ({name}) {' '.join(fields)}\n")
 
 
-def test_load_that_lasts_is_told_once_a_minute_with_who_makes_it(tmp_path: Path) -> None:
+def test_load_that_lasts_is_reported_once_a_minute_with_the_processes_that_make_it(tmp_path: Path) -> None:
     now = [0]
     _machine(tmp_path, 0)
     _process(tmp_path, 100, "train", 0)
     _process(tmp_path, 200, "hog (x) y", 0)
     probe = LoadProbe(ProcessTree(100, tmp_path), (), tmp_path, lambda: now[0] * 10**9, range(4))
     probe.read()
-    told = []
+    events = []
     for second in range(1, 100):
         now[0] = second
         ours, others = 100 * second, 150 * second  # one core ours, one and a half not
@@ -132,10 +133,10 @@ def test_load_that_lasts_is_told_once_a_minute_with_who_makes_it(tmp_path: Path)
         _process(tmp_path, 200, "hog (x) y", others)
         _machine(tmp_path, ours + others)
         share, cores = probe.read()
-        told += [(second, *news) for news in probe.told()]
+        events += [(second, event.kind, event.text) for event in probe.pop_events()]
         assert cores == pytest.approx(1.5, abs=0.05) and share == pytest.approx(1.5 / 4, abs=0.02)
-    assert [(second, kind) for second, kind, _ in told] == [(4, "other_load"), (64, "other_load")]
-    assert "1.5 of 4 cores" in told[0][2] and "hog (x) y (200)" in told[0][2]
+    assert [(second, kind) for second, kind, _ in events] == [(4, "other_load"), (64, "other_load")]
+    assert "1.5 of 4 cores" in events[0][2] and "hog (x) y (200)" in events[0][2]
     probe.close()
 
 
@@ -168,11 +169,24 @@ def test_our_own_load_and_short_bursts_are_no_other_load(tmp_path: Path) -> None
         _process(tmp_path, 100, "train", 100 * second)
         _machine(tmp_path, busy)
         probe.read()
-    assert probe.told() == []
+    assert probe.pop_events() == []
     probe.close()
 
 
-def test_thousands_of_processes_are_cut_to_what_can_be_paid_for_and_told(tmp_path: Path) -> None:
+def test_the_interval_in_which_the_training_ended_says_nothing_about_others(tmp_path: Path) -> None:
+    now = [0]
+    _machine(tmp_path, 0)
+    _process(tmp_path, 100, "train", 500)
+    probe = LoadProbe(ProcessTree(100, tmp_path), (), tmp_path, lambda: now[0] * 10**9, range(4))
+    probe.read()
+    now[0] = 1
+    (tmp_path / "100" / "stat").write_text("")  # as the kernel answers for a process that was reaped
+    _machine(tmp_path, 100)
+    assert all(math.isnan(value) for value in probe.read())
+    probe.close()
+
+
+def test_of_thousands_of_processes_only_some_are_summed_and_that_is_reported(tmp_path: Path) -> None:
     for pid in range(1000, 3000):
         _process(tmp_path, pid, "many", 7)
     children = tmp_path / "1000" / "task" / "1000" / "children"
@@ -182,9 +196,9 @@ def test_thousands_of_processes_are_cut_to_what_can_be_paid_for_and_told(tmp_pat
     probe = ProcessProbe(tree)
     row = dict(zip(probe.columns, probe.read(), strict=True))
     assert time.perf_counter() - began < 2
-    assert row["process_count"] == MOST_PROCESSES
+    assert row["process_count"] == MAX_PROCESSES
     assert probe.period_s > 0.5  # read less often, so that it costs no more
-    assert [kind for kind, _ in probe.told()] == ["doubt"] and probe.told() == []
+    assert [event.kind for event in probe.pop_events()] == ["doubt"] and probe.pop_events() == []
     probe.close()
 
 

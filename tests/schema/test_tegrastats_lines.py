@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from edgetrain.schema.tegrastats import parse_line, total_rails
+from edgetrain.schema import parse_tegrastats, total_rails
 from tests.torture.importers import make_line, readings, torture_lines
 
 # Our own numbers in the shape of each era.
@@ -62,7 +62,7 @@ LINES = {
 @pytest.mark.parametrize("era", LINES)
 def test_every_era_is_read_whole_and_its_input_power_counts_nothing_twice(era):
     text, total_w = LINES[era]
-    line = parse_line(text)
+    line = parse_tegrastats(text)
     assert line.problems == [] and line.unknown == []
     assert line.total_w() == pytest.approx(total_w)
     assert line.memory["ram_total_bytes"] > 3.5 * 2**30
@@ -70,29 +70,29 @@ def test_every_era_is_read_whole_and_its_input_power_counts_nothing_twice(era):
     assert "pmic" not in line.temperatures_c
 
 
-def test_bare_names_are_told_apart_as_cores_temperature_and_rail():
-    line = parse_line(LINES["xavier-agx-jp4"][0])
+def test_bare_names_are_distinguished_as_cores_temperature_and_rail():
+    line = parse_tegrastats(LINES["xavier-agx-jp4"][0])
     assert line.cores[0] == (44.0, 2265e6) and line.cores[2] is None
     assert line.temperatures_c["cpu"] == 41.0
     assert line.rails_w["CPU"] == pytest.approx(1.925)
 
 
 def test_a_powered_down_sensor_and_an_offline_core_are_missing_not_zero():
-    streams = parse_line(LINES["orin-agx-jp5"][0]).streams()
+    streams = parse_tegrastats(LINES["orin-agx-jp5"][0]).streams()
     assert math.isnan(streams["thermal"]["cv0_temp_c"])
     assert math.isnan(streams["cpu"]["cpu2_share"]) and math.isnan(streams["cpu"]["cpu2_hz"])
 
 
 def test_rails_that_are_not_connected_are_not_rails():
-    assert "NC" not in parse_line(LINES["orin-agx-jp5"][0]).rails_w
+    assert "NC" not in parse_tegrastats(LINES["orin-agx-jp5"][0]).rails_w
 
 
 def test_a_clock_shared_by_all_cores_is_each_cores_clock():
-    assert parse_line("CPU [10%,20%]@1190 RAM 1/2MB").cores == [(10.0, 1190e6), (20.0, 1190e6)]
+    assert parse_tegrastats("CPU [10%,20%]@1190 RAM 1/2MB").cores == [(10.0, 1190e6), (20.0, 1190e6)]
 
 
 def test_unprivileged_lines_have_loads_without_clocks():
-    line = parse_line("RAM 1810/3956MB (lfb 3x2MB) CPU [12%@1224,off] EMC_FREQ 0% GR3D_FREQ 61%")
+    line = parse_tegrastats("RAM 1810/3956MB (lfb 3x2MB) CPU [12%@1224,off] EMC_FREQ 0% GR3D_FREQ 61%")
     assert line.gpu == {"gpu_util_pct": 61.0} and line.emc == {"emc_util_pct": 0.0}
 
 
@@ -115,7 +115,7 @@ def test_unprivileged_lines_have_loads_without_clocks():
     ],
 )
 def test_a_value_in_an_impossible_unit_is_absent_and_named(text):
-    line = parse_line(text)
+    line = parse_tegrastats(text)
     found = readings(line)
     assert line.problems or line.unknown
     assert not any(key.endswith(("_c", "_bytes")) for key in found)
@@ -123,8 +123,8 @@ def test_a_value_in_an_impossible_unit_is_absent_and_named(text):
     assert line.total_w() in (None, pytest.approx(7.64))
 
 
-def test_twin_rails_keep_their_own_values_and_are_told():
-    line = parse_line("VDD_IN 7000mW/7000mW VDD_SOC 1000mW/1000mW VDD_SOC 2000mW/2000mW")
+def test_twin_rails_keep_their_own_values_and_are_reported():
+    line = parse_tegrastats("VDD_IN 7000mW/7000mW VDD_SOC 1000mW/1000mW VDD_SOC 2000mW/2000mW")
     assert line.rails_w == {"VDD_IN": 7.0, "VDD_SOC": 1.0, "VDD_SOC_2": 2.0}
     assert line.problems == ["two rails are called VDD_SOC"]
 
@@ -139,7 +139,7 @@ def test_made_lines_are_what_the_torture_believes_they_are():
 
     made = make_line(random.Random(4))
     assert {key: pytest.approx(value) for key, value in made.truth.items()}.items() <= readings(
-        parse_line(made.text)
+        parse_tegrastats(made.text)
     ).items()
 
 

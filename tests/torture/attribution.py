@@ -1,4 +1,4 @@
-"""Random loader pipelines on paper: the parts sum to the stall, none is negative, and removal tells the same story."""
+"""Random loader pipelines on paper: the parts sum to the stall, none is negative, and removing a cause agrees."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from edgetrain.analysis.attribution import attribute
 from edgetrain.analysis.breakdown import break_down
-from tests.analysis.pipelines import Cost, record
+from tests.analysis.pipelines import BatchCost, record
 
 FULL = 3000
 CAUSES = ("blocked", "preprocess", "contention", "handover")
@@ -29,8 +29,8 @@ class Drawn:
     def stall(self, gone: str | None = None) -> tuple[float, dict[str, float]]:
         """Return the stall without one cause, and how it is attributed; checks the laws."""
 
-        def cost(batch: int) -> Cost:
-            one = Cost(*self.costs[batch].tolist(), receiving=50)
+        def cost(batch: int) -> BatchCost:
+            one = BatchCost(*self.costs[batch].tolist(), receiving=50)
             return one if gone is None else one.without(gone)
 
         columns, worker_columns = record(cost, len(self.costs), self.workers, self.step_us, self.prefetch, self.gpu_us)

@@ -6,10 +6,8 @@ import itertools
 
 import numpy as np
 
-from edgetrain.predict.base import ModeTable, Predictions
-from edgetrain.recommend import Candidates, Goal, Limits, choose, confirm, frontier
-from edgetrain.recommend.budgets import TableMeasure
-from edgetrain.recommend.goals import AXES
+from edgetrain.prediction import ModeTable, Predictions
+from edgetrain.recommendation import AXES, Candidates, Goal, GoalLimits, TableMeasure, choose, confirm, frontier
 
 FULL = 3000
 
@@ -40,13 +38,13 @@ def _predictions(board: ModeTable, rng: np.random.Generator) -> Predictions:
     return Predictions(time_s, None, power_w, sd, sd, -0.3, 4.0, np.zeros(len(board), dtype=bool))
 
 
-def _limits(board: ModeTable, rng: np.random.Generator) -> Limits:
+def _limits(board: ModeTable, rng: np.random.Generator) -> GoalLimits:
     assert board.time_s is not None and board.power_w is not None
 
     def near(column: np.ndarray) -> float | None:
         return float(np.quantile(column, rng.random()) * rng.uniform(0.5, 1.5)) if rng.random() < 0.6 else None
 
-    return Limits(near(board.power_w), near(board.time_s), near(board.time_s * board.power_w))
+    return GoalLimits(near(board.power_w), near(board.time_s), near(board.time_s * board.power_w))
 
 
 def _beaten(points: np.ndarray) -> np.ndarray:
@@ -77,8 +75,8 @@ def run(count: int, seed: int) -> str:
         measure = TableMeasure(board)
         tries = int(rng.integers(1, 6))
         result = confirm(candidates, goal, measure, tries)
-        measured += measure.asked
-        assert measure.asked <= tries, f"trial {trial}: {measure.asked} confirmations of {tries}"
+        measured += measure.calls
+        assert measure.calls <= tries, f"trial {trial}: {measure.calls} confirmations of {tries}"
         best = result.choice.best
         over = {step.row for step in result.trail if not step.within}
         if best is not None:

@@ -18,11 +18,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgetrain.analysis.digest import digest
+from edgetrain.analysis import summarize
 from edgetrain.errors import EdgetrainError
-from edgetrain.schema.tegrastats import Line, parse_line
-from edgetrain.store import Store
-from edgetrain.store.importers import import_path
+from edgetrain.importers import import_path
+from edgetrain.record import FolderStore
+from edgetrain.schema import TegrastatsLine, parse_tegrastats
 
 FULL = 100_000
 NOISE = [bytes([value]) for value in range(256)]
@@ -120,7 +120,7 @@ def make_line(dice: random.Random) -> Made:
     return made
 
 
-def readings(line: Line) -> dict[str, float]:
+def readings(line: TegrastatsLine) -> dict[str, float]:
     """Return a parsed line as `stream.column`."""
     return {
         f"{stream}.{column}": value
@@ -130,7 +130,7 @@ def readings(line: Line) -> dict[str, float]:
     }
 
 
-def assert_sane(line: Line, text: str) -> None:
+def assert_sane(line: TegrastatsLine, text: str) -> None:
     """Whatever was done to a line, what comes out could have come from a board."""
     for key, value in readings(line).items():
         limits = {
@@ -161,14 +161,14 @@ def _shuffled(made: Made, dice: random.Random) -> None:
     rest = made.fields[len(stamp) :]
     dice.shuffle(rest)
     text = " ".join(stamp + rest)
-    _same(readings(parse_line(text)), made.truth, set(), text)
+    _same(readings(parse_tegrastats(text)), made.truth, set(), text)
 
 
 def _thinned(made: Made, dice: random.Random) -> None:
     gone = set(dice.sample(range(len(made.fields)), dice.randint(1, len(made.fields) - 1)))
     text = " ".join(part for place, part in enumerate(made.fields) if place not in gone)
     truth = {key: made.truth[key] for place, keys in made.of_field.items() if place not in gone for key in keys}
-    found = readings(parse_line(text))
+    found = readings(parse_tegrastats(text))
     _same(found, truth, set(), text)
 
 
@@ -178,7 +178,7 @@ def _strange_tokens(made: Made, dice: random.Random) -> None:
         word = "".join(dice.choice("XYZQW") for _ in range(dice.randint(1, 9))) + dice.choice(["", "=3", "#"])
         fields.insert(dice.randint(1, len(fields)), word)
     text = "  ".join(fields)
-    _same(readings(parse_line(text)), made.truth, set(), text)
+    _same(readings(parse_tegrastats(text)), made.truth, set(), text)
 
 
 def _wrong_unit(made: Made, dice: random.Random) -> None:
@@ -207,10 +207,10 @@ def _wrong_unit(made: Made, dice: random.Random) -> None:
             fields[each] = _rescale(fields[each], scale, unit)
         changed = {key for each in chosen for key in made.of_field[each]}
         text = " ".join(fields)
-        _same(readings(parse_line(text)), made.truth, changed | _rails_of(made), text)
+        _same(readings(parse_tegrastats(text)), made.truth, changed | _rails_of(made), text)
         return
     text = " ".join(fields)
-    found = readings(parse_line(text))
+    found = readings(parse_tegrastats(text))
     _same(found, made.truth, set(made.of_field[place]), text)
     # The digits are as they were or the unit is none of tegrastats': the reading itself must be gone.
     for key in made.of_field[place]:
@@ -240,12 +240,12 @@ def _noise(made: Made, dice: random.Random) -> None:
         else:
             data[at:at] = bytes(dice.randrange(256) for _ in range(dice.randint(1, 9)))
     text = data.decode("utf-8", errors="replace")
-    assert_sane(parse_line(text), text)
+    assert_sane(parse_tegrastats(text), text)
 
 
 def _cut(made: Made, dice: random.Random) -> None:
     text = made.text[: dice.randrange(len(made.text))]
-    line = parse_line(text)
+    line = parse_tegrastats(text)
     assert_sane(line, text)
     assert not any("VDD" in name or "POM" in name for name in line.engines), f"half a rail as an engine in {text!r}"
     # All but the reading under the knife must be the truth.
@@ -268,7 +268,7 @@ def torture_lines(count: int, seed: int) -> int:
     for number in range(count):
         made = make_line(dice)
         if number % 16 == 0:
-            _same(readings(parse_line(made.text)), made.truth, set(), made.text)
+            _same(readings(parse_tegrastats(made.text)), made.truth, set(), made.text)
         dice.choice(LINE_MUTATIONS)(made, dice)
     return count
 
@@ -366,7 +366,7 @@ def run(count: int, seed: int) -> str:
 
 
 def torture_folders(count: int, seed: int) -> int:
-    """Mutate `count` log folders, import each, open and digest what came of it."""
+    """Mutate `count` log folders, import each, open and sum up what came of it."""
     from tests.torture.folders import MUTATIONS, write_folder
 
     dice = random.Random(seed)
@@ -379,7 +379,7 @@ def torture_folders(count: int, seed: int) -> int:
             files = write_folder(folder, dice, minibatches=12)
             mutation = dice.choice(MUTATIONS)
             touched = mutation(folder, files, dice)
-            store = Store(root / "store")
+            store = FolderStore(root / "store")
             try:
                 found = list(import_path(folder, store))
             except EdgetrainError as refusal:
@@ -395,17 +395,17 @@ def torture_folders(count: int, seed: int) -> int:
     return count
 
 
-def check_import(store: Store, run_id: str, problems: tuple[str, ...], touched: str, mutation: str) -> None:
+def check_import(store: FolderStore, run_id: str, problems: tuple[str, ...], touched: str, mutation: str) -> None:
     """An import opens, keeps its order of instants, and says nothing in a wrong unit."""
     run = store.open(run_id)
     assert not run.lost, run.lost
-    document = digest(run).document()
-    power = document["power_w"]["median"]
+    summary = summarize(run)
+    power = summary.power_w.median
     assert power is None or 0.5 <= power <= 150, f"{power} W after {mutation}"
-    median = document["minibatch"]["median_ms"]
+    median = summary.minibatch.median_ms
     assert median is None or 0 <= median < 86_400_000
-    if run.minibatches:
-        asked, ready, done = (run.minibatches[name] for name in ("asked_us", "ready_us", "done_us"))
+    if len(run.minibatches()):
+        asked, ready, done = (run.minibatches()[name] for name in ("asked_us", "ready_us", "done_us"))
         seen = (asked >= 0) & (ready >= 0)
         assert (asked[seen] <= ready[seen]).all() and (ready[seen] <= done[seen]).all(), mutation
     if touched == "power unit":
@@ -413,7 +413,7 @@ def check_import(store: Store, run_id: str, problems: tuple[str, ...], touched: 
         assert problems, mutation
     if touched == "clock unit":
         for stream, column in (("cpu_clock", "cpu0_hz"), ("gpu_clock", "gpu_hz"), ("emc_clock", "emc_hz")):
-            clocks = run.samples.get(stream, {}).get(column)
+            clocks = run.samples(stream).get(column)
             if clocks is not None:
                 sound = clocks[clocks == clocks]
                 assert ((sound > 100e6) & (sound < 5e9)).all(), f"{column} after {mutation}"

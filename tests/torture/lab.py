@@ -1,4 +1,4 @@
-"""Kills whoever holds a lab at random instants: the next start, or `lab down`, finds and removes everything."""
+"""Kills processes that use the lab at random instants: the next start, or `lab down`, removes everything."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from pathlib import Path
 HOLDER = """
 import sys, time
 from pathlib import Path
-from edgetrain.lab import read_limits
-limits = read_limits({"storage": "sd", "page_cache": "20MB", "cores": 1, "cpu_share": 0.5})
+from edgetrain.lab import resolve_limits
+from edgetrain.schema import Limits
+limits = resolve_limits(Limits(storage="sd", page_cache="20MB", cores=1, cpu_share=0.5))
 with limits.applied(workers=2) as lab:
     view = lab.dataset_path(Path(sys.argv[1]))
     print("up", flush=True)
@@ -30,7 +31,7 @@ LONGEST_S = 2.5
 
 def run(count: int, seed: int) -> str:
     """Kill `count` holders, sweeping after each; the last leftovers go by `lab down`."""
-    from edgetrain.lab import cgroups, loop, sessions
+    from edgetrain.lab import cgroups, find_sessions, loop, sessions, take_down
 
     source = random.Random(seed)
     started = time.monotonic()
@@ -55,26 +56,26 @@ def run(count: int, seed: int) -> str:
                 assert holder.stdout
                 were_up += b"up" in holder.stdout.read()
                 holder.stdout.close()
-                ids |= {session.id for session in sessions.sessions()}
+                ids |= {session.id for session in find_sessions()}
                 if number % 2:
                     sessions.sweep()
                 else:
-                    for session in sessions.sessions():
-                        stayed = sessions.take_down(session)
+                    for session in find_sessions():
+                        stayed = take_down(session)
                         assert not stayed, stayed
                 # A session is left alone for five seconds while its maker may still be writing who it is.
-                for session in sessions.sessions():
-                    assert not session.read().get("owner"), f"not swept: {session}"
-            for session in sessions.sessions():
-                sessions.take_down(session)
-            assert not sessions.sessions()
+                for session in find_sessions():
+                    assert not session.read().owner, f"not swept: {session}"
+            for session in find_sessions():
+                take_down(session)
+            assert not find_sessions()
             assert not sessions.mounts_under(Path(folder)), "mounts left"
             assert not loop.backed_by(folder), "loop devices left"
             groups = [path for path in cgroups.ours() if cgroups.session_of(path) in ids]
             assert not groups, f"groups left: {groups}"
         finally:
-            for session in sessions.sessions():
-                sessions.take_down(session)
+            for session in find_sessions():
+                take_down(session)
             for name, value in before.items():
                 if value is None:
                     os.environ.pop(name, None)

@@ -9,8 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from edgetrain.device.control import Setting
-from edgetrain.device.simulated import open_simulated
+from edgetrain.device import ModeRequest, open_simulated
 from edgetrain.schema import PowerMode
 
 FULL = 200
@@ -19,8 +18,8 @@ FULL = 200
 VICTIM = """
 import random, sys
 from pathlib import Path
-from edgetrain.device.control import Setting
-from edgetrain.device.simulated import open_simulated
+from edgetrain.device import ModeRequest
+from edgetrain.device import open_simulated
 from edgetrain.schema import PowerMode
 board, root, seed = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 device = open_simulated(board, root)
@@ -33,14 +32,14 @@ while True:
     kind = draw.randrange(3)
     if kind == 0:
         with control.session():
-            control.apply(Setting(mode))
-            control.apply(Setting(space.stock[0].mode))
+            control.apply(ModeRequest(mode))
+            control.apply(ModeRequest(space.stock[0].mode))
     elif kind == 1:
-        with control.hold(Setting(mode, dvfs=draw.random() < 0.5)):
+        with control.hold(ModeRequest(mode, dvfs=draw.random() < 0.5)):
             pass
     else:
         easy = [stock.id for stock in space.stock if stock.reboot is None]
-        with control.hold(Setting(stock=draw.choice(easy), dvfs=True)):
+        with control.hold(ModeRequest(stock=draw.choice(easy), dvfs=True)):
             pass
 """
 
@@ -82,7 +81,7 @@ def run(count: int = FULL, seed: int = 0) -> str:
             assert device.state() == state, f"kill {number} on {name}: {_differ(device.state(), state)}"
             assert device.active_stock() == stock, f"kill {number} on {name}: stock mode {device.active_stock()}"
             assert control.held() is None
-            with control.hold(Setting(PowerMode(1, *_lowest(device)))):
+            with control.hold(ModeRequest(PowerMode(1, *_lowest(device)))):
                 pass  # and it can be set again
             assert device.state() == state
     return (

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from edgetrain.device.jetson.nvpmodel import caps, parse
-from edgetrain.device.simulated.build import nvpmodel_text
+from edgetrain.device.simulated.nvpmodel_file import nvpmodel_text
 from tests import boards
 
 FULL = 34_000

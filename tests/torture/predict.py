@@ -8,16 +8,23 @@ from dataclasses import replace
 import numpy as np
 
 from edgetrain.errors import EdgetrainError
-from edgetrain.predict import choose_modes, dump_predictor, fit, load_prior, parse_predictor, write_table
-from edgetrain.predict.base import bare
-from edgetrain.predict.table import parse_table
-from tests.predict.conftest import grid, measured
+from edgetrain.prediction import (
+    bare,
+    choose_modes,
+    dump_predictor,
+    fit,
+    load_prior,
+    parse_predictor,
+    parse_table,
+    write_table,
+)
+from tests.prediction.conftest import grid, measured
 
 FULL = 400
 
 
 def run(count: int, seed: int) -> str:
-    """So many made-up networks, and fifty damaged tables for each."""
+    """Made-up networks, and fifty damaged tables for each."""
     return f"{run_networks(count, seed)} {run_tables(50 * count, seed)}"
 
 

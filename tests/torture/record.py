@@ -5,8 +5,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from edgetrain.analysis import digest
-from edgetrain.store.directory import read_run
+from edgetrain.analysis import summarize
+from edgetrain.documents import to_document
+from edgetrain.record import read_run
 from tests.recording import write_record
 
 FULL = 1_000
@@ -19,14 +20,14 @@ def run(count: int = FULL, seed: int = 0) -> str:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
         whole = store / "runs" / write_record(store, epochs=2, minibatches=100, seed=seed, every=5)
-        complete = len(read_run(whole).minibatches["asked_us"])
+        complete = len(read_run(whole).minibatches())
         for number in range(count):
             hurt = Path(folder) / f"hurt-{number}"
             shutil.copytree(whole, hurt)
             damaged = _damage(draw, hurt)
             record = read_run(hurt)
-            document = digest(record).document()
-            rows = len(record.minibatches["asked_us"]) if record.minibatches else 0
+            document = to_document(summarize(record))
+            rows = len(record.minibatches())
             lost_rows.append(complete - rows)
             said = any(doubt["kind"] == "lost" for doubt in document["doubts"])
             assert said or rows == complete, f"damage to {damaged} went unsaid"

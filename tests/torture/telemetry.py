@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from edgetrain.device.base import Probe
+from edgetrain.device import Probe
 from edgetrain.device.host import HostDevice
 from edgetrain.sampling.otherload import LoadProbe
 from edgetrain.sampling.tree import ProcessProbe, ProcessTree

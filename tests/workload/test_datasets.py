@@ -11,9 +11,7 @@ import struct
 import numpy as np
 import pytest
 
-from edgetrain.errors import BadTable, UsageError
-from edgetrain.workload import datasets
-from edgetrain.workload.catalog import entry
+from edgetrain.workload import RequestError, datasets, entry
 from edgetrain.workload.datasets import mnist
 
 
@@ -46,7 +44,7 @@ def test_mnist_gives_back_what_its_files_hold(tmp_path, ending):
 def test_a_reader_survives_being_sent_to_a_spawned_worker(tmp_path):
     images = np.arange(2 * 784, dtype=np.uint32).astype(np.uint8).reshape(2, 28, 28)
     write_idx(tmp_path, images, np.array([3, 4], np.uint8))
-    reader = mnist.Digits(datasets.survey(tmp_path, entry("lenet5")), raw)
+    reader = mnist.MnistDigits(datasets.survey(tmp_path, entry("lenet5")), raw)
     copy = pickle.loads(pickle.dumps(reader))
     assert (copy[1][0] == reader[1][0]).all() and copy[1][1] == 4
 
@@ -55,7 +53,7 @@ def test_an_idx_file_that_is_too_short_is_refused_before_training(tmp_path):
     write_idx(tmp_path, np.zeros((20, 28, 28), np.uint8), np.zeros(20, np.uint8))
     path = tmp_path / "train-images-idx3-ubyte"
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(BadTable, match="shorter than the 20 images"):
+    with pytest.raises(RequestError, match="shorter than the 20 images"):
         datasets.survey(tmp_path, entry("lenet5"))
 
 
@@ -93,7 +91,7 @@ class Evil:
 def test_a_pickle_that_names_anything_but_arrays_is_refused_and_runs_nothing(tmp_path, monkeypatch, content):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data_batch_1").write_bytes(pickle.dumps(content, protocol=2))
-    with pytest.raises(BadTable, match="not genuine"):
+    with pytest.raises(RequestError, match="not genuine"):
         datasets.survey(tmp_path, entry("vgg11"))
     assert not (tmp_path / "pwned").exists()
 
@@ -105,7 +103,7 @@ def test_a_torn_pickle_is_a_message_wherever_it_is_torn(tmp_path):
     whole = path.read_bytes()
     for length in range(0, len(whole) - 1, max(1, len(whole) // 60)):
         path.write_bytes(whole[:length])
-        with pytest.raises(BadTable, match="data_batch_1"):
+        with pytest.raises(RequestError, match="data_batch_1"):
             datasets.survey(tmp_path, entry("vgg11"))
 
 
@@ -165,7 +163,7 @@ def test_token_windows_overlap_by_their_targets_alone(tmp_path):
 
 @pytest.mark.parametrize("name", ["lenet5", "mobilenet_v3", "resnet18", "vgg11", "lstm"])
 def test_a_folder_without_the_dataset_is_refused_with_what_was_expected(tmp_path, name):
-    with pytest.raises(UsageError, match="expected"):
+    with pytest.raises(RequestError, match="expected"):
         datasets.survey(tmp_path, entry(name))
-    with pytest.raises(UsageError, match="there is no dataset"):
+    with pytest.raises(RequestError, match="there is no dataset"):
         datasets.survey(tmp_path / "nowhere", entry(name))

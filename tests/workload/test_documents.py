@@ -11,9 +11,8 @@ import pytest
 pytest.importorskip("torch")
 
 from edgetrain.cli import main
-from edgetrain.store import Store
-from edgetrain.workload import networks
-from edgetrain.workload.catalog import CATALOG
+from edgetrain.record import FolderStore
+from edgetrain.workload import CATALOG, networks
 
 TEXT = (Path(__file__).parents[2] / "docs" / "workloads.md").read_text()
 
@@ -24,9 +23,9 @@ def test_the_example_of_your_own_workload_trains_with_the_command_shown(tmp_path
     (command,) = re.findall(r"^    edgetrain (run mine:.*)$", TEXT, re.M)
     monkeypatch.chdir(tmp_path)
     assert main([*shlex.split(command), "--store", str(tmp_path / "store")]) == 0
-    run = Store(tmp_path / "store").open("last")
-    assert run.manifest["workload"]["batch_size"] == 32
-    assert len(run.minibatches["asked_us"]) == 16
+    run = FolderStore(tmp_path / "store").open("last")
+    assert run.manifest.workload.batch_size == 32
+    assert len(run.minibatches()["asked_us"]) == 16
     assert "mine:make_workload" in capfd.readouterr().out
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-import shutil
 
 import numpy as np
 import pytest
 
 from edgetrain.errors import UsageError, WorkloadError
-from edgetrain.workload import datasets, drawing, generate
-from edgetrain.workload.catalog import entry
+from edgetrain.runner import dataset_recipe, generate_dataset
+from edgetrain.workload import RequestError, TrainingError, datasets, drawing, entry, generate
 
 
 def contents(root):
@@ -22,7 +21,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tmp_path, na
     known = entry(name)
     scale = 10 / known.samples
     made = [
-        contents(generate.generate(tmp_path / folder, generate.recipe(known, scale, seed)))
+        contents(generate.generate_dataset(tmp_path / folder, generate.recipe_for(known, scale, seed)))
         for folder, seed in (("a", 3), ("b", 3), ("c", 4))
     ]
     assert made[0] == made[1]
@@ -33,9 +32,9 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tmp_path, na
 
 
 def test_an_interrupted_generation_goes_on_where_it_was_and_ends_the_same(tmp_path):
-    what = generate.Recipe("gld", 12, 5)
-    whole = contents(generate.generate(tmp_path / "whole", what))
-    root = generate.generate(tmp_path / "torn", what)
+    what = generate.DatasetRecipe("gld", 12, 5)
+    whole = contents(generate.generate_dataset(tmp_path / "whole", what))
+    root = generate.generate_dataset(tmp_path / "torn", what)
     kept = generate.picture_path(root, what, 1)
     for index in (0, 4, 7):
         generate.picture_path(root, what, index).unlink()
@@ -44,17 +43,16 @@ def test_an_interrupted_generation_goes_on_where_it_was_and_ends_the_same(tmp_pa
     (root / generate.MARKER).unlink()
     before = kept.stat().st_mtime_ns
     seen = []
-    generate.generate(root, what, lambda done, total: seen.append((done, total)))
+    generate.generate_dataset(root, what, lambda done, total: seen.append((done, total)))
     assert contents(root) == whole
     assert kept.stat().st_mtime_ns == before
     assert seen[0] == (8, 12) and seen[-1] == (12, 12)
 
 
-def test_the_number_of_processes_does_not_change_the_result(tmp_path, monkeypatch):
-    monkeypatch.setattr(generate, "ALONE", 4)
-    what = generate.Recipe("folder", 9, 1)
-    one = contents(generate.generate(tmp_path / "one", what, processes=1))
-    three = contents(generate.generate(tmp_path / "three", what, processes=3))
+def test_the_number_of_processes_does_not_change_the_result(tmp_path):
+    what = generate.DatasetRecipe("folder", 9, 1)
+    one = contents(generate.generate_dataset(tmp_path / "one", what, processes=1, in_one_process=4))
+    three = contents(generate.generate_dataset(tmp_path / "three", what, processes=3, in_one_process=4))
     assert one == three
 
 
@@ -87,13 +85,20 @@ def test_pictures_are_like_photographs_and_not_like_noise_or_flat_colour():
 
 def test_a_scale_is_of_the_papers_sample_count():
     known = entry("mobilenet_v3")
-    assert [generate.recipe(known, scale).samples for scale in (0.25, 1, 4)] == [5_770, 23_080, 92_320]
+    assert [generate.recipe_for(known, scale).samples for scale in (0.25, 1, 4)] == [5_770, 23_080, 92_320]
     for wrong in (0.0, -1.0, float("nan"), 1e9):
+        with pytest.raises(RequestError, match="scale"):
+            generate.recipe_for(known, wrong)
         with pytest.raises(UsageError, match="scale"):
-            generate.recipe(known, wrong)
+            dataset_recipe(known, wrong)
 
 
-def test_no_space_left_is_said_before_anything_is_drawn(tmp_path, monkeypatch):
-    monkeypatch.setattr(generate.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 5_000))
-    with pytest.raises(WorkloadError, match=r"needs 12.8 MB more .* has 5 kB left"):
-        generate.generate(tmp_path / "data", generate.Recipe("gld", 100, 0))
+def test_too_little_space_is_refused_before_anything_is_drawn(tmp_path):
+    with pytest.raises(TrainingError, match=r"needs 12.8 MB more .* has 0.0 MB left"):
+        generate.generate_dataset(tmp_path / "data", generate.DatasetRecipe("gld", 100, 0), free=lambda folder: 5_000)
+
+
+def test_the_runner_raises_the_errors_of_the_package(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WorkloadError, match="cannot write"):
+        generate_dataset(tmp_path / "file" / "data", generate.DatasetRecipe("mnist", 10, 0))

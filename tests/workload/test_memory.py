@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from edgetrain.errors import UsageError
-from edgetrain.workload import memory
-from edgetrain.workload.catalog import CATALOG
+from edgetrain.runner import count_memory
+from edgetrain.schema import Origin
+from edgetrain.workload import CATALOG, RequestError, memory
 from edgetrain.workload.networks import build, example
 
 
@@ -70,8 +71,15 @@ def test_sgd_without_momentum_keeps_nothing():
 
 @pytest.mark.parametrize(("name", "options"), [("mine:make", {}), ("lenet5", {"optimizer": "magic"})])
 def test_what_cannot_be_counted_is_refused_with_what_to_do(name, options):
-    with pytest.raises(UsageError):
+    with pytest.raises(RequestError):
         memory.count(name, 2, **options)
+    with pytest.raises(UsageError):
+        count_memory(name, 2, **options)
+
+
+def test_the_runner_reads_the_count_as_a_memory_need():
+    need = count_memory("lenet5", 4)
+    assert need.origin is Origin.PREDICTED and need.tensors_bytes == memory.count("lenet5", 4).tensors_bytes
 
 
 def test_the_counter_is_a_program_that_prints_one_document():

@@ -6,9 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from edgetrain.errors import UsageError
-from edgetrain.workload import networks
-from edgetrain.workload.catalog import CATALOG
+from edgetrain.workload import CATALOG, RequestError, networks
 
 
 @pytest.mark.parametrize(
@@ -95,5 +93,5 @@ def test_a_step_lowers_the_loss_of_its_own_minibatch(name):
 
 
 def test_an_unknown_network_is_refused_with_those_there_are():
-    with pytest.raises(UsageError, match="lenet5, mobilenet_v3"):
+    with pytest.raises(RequestError, match="lenet5, mobilenet_v3"):
         networks.build("alexnet")

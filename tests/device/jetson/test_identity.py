@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetrain.device.base import detect, open_device
-from edgetrain.device.jetson.identity import expand, read_l4t
+from edgetrain.device import detect, load_catalogue, open_device
+from edgetrain.device.jetson.identity import JETPACKS, expand, read_l4t
 from tests import boards
 
 FACTS = {
@@ -16,8 +16,9 @@ FACTS = {
     "xavier-agx-jp4": ("xavier-agx", "p2888-0004", "tegra194", "32.5.1", "4"),
     "xavier-nx-jp5": ("xavier-nx", "p3668-0000", "tegra194", "35.3.1", "5"),
     "orin-agx-jp5": ("orin-agx", "p3701-0000", "tegra234", "35.1.0", "5"),
-    "orin-agx-jp6": ("orin-agx", "p3701-0005", "tegra234", "36.4.4", "6"),
-    "orin-nano-super-jp6": ("orin-nano", "p3767-0005", "tegra234", "36.4.3", "6"),
+    "orin-agx-jp6": ("orin-agx-64gb", "p3701-0005", "tegra234", "36.4.4", "6"),
+    "orin-nano-super-jp6": ("orin-nano-super", "p3767-0005", "tegra234", "36.4.3", "6"),
+    "orin-nano-jp7": ("orin-nano-super", "p3767-0005", "tegra234", "39.2.0", "7"),
     "thor-jp7": ("thor", "p3834-0008", "tegra264", "38.4.0", "7"),
 }
 
@@ -65,3 +66,29 @@ def test_kernel_lists_expand() -> None:
     assert expand("0-3,6") == (0, 1, 2, 3, 6)
     assert expand("0") == (0,)
     assert expand("garbage,9-x") == ()
+
+
+@pytest.mark.parametrize(
+    ("compatible", "key"),
+    [
+        ("nvidia,p3768-0000+p3767-0002", "orin-nx"),  # a 16 GB module like p3767-0000
+        ("nvidia,p3768-0000+p3767-0000-super", "orin-nx-super"),
+        ("nvidia,p3737-0000+p3701-0004", "orin-agx-32gb"),
+        ("nvidia,p3737-0000+p3701-0008", "orin-agx-industrial"),
+        ("nvidia,p4071-0000+p3834-0000", "thor-t4000"),
+        ("nvidia,p2371-2180", "tx1"),
+        ("nvidia,p3509-0000+p3636-0001", "tx2-nx"),
+        ("nvidia,p2972-0006", "xavier-agx"),
+    ],
+)
+def test_every_module_has_its_name_and_an_entry_in_the_catalogue(compatible: str, key: str, tmp_path: Path) -> None:
+    base = tmp_path / "sys/firmware/devicetree/base"
+    base.mkdir(parents=True)
+    chip = {"p2": "tegra194", "tx": "tegra186", "th": "tegra264"}.get(key[:2], "tegra234")
+    (base / "compatible").write_bytes(f"{compatible}\0nvidia,{chip}\0".encode())
+    assert detect(tmp_path).spec.name == key
+    assert load_catalogue().find(key) is not None
+
+
+def test_the_first_release_of_jetpack_4_is_known() -> None:
+    assert JETPACKS[31] == JETPACKS[32] == "4"

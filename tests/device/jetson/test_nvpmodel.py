@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from edgetrain.device.jetson.board import JetsonDevice
-from edgetrain.device.jetson.nvpmodel import caps, needs_reboot, parse, read_query
+from edgetrain.device.jetson.nvpmodel import caps, parse, read_query
 from edgetrain.device.jetson.tegrastats_live import rails_of
+from edgetrain.schema import StockMode
 from tests import boards
 from tests.torture import nvpmodel as torture
 
@@ -32,7 +33,7 @@ CPU_ONLINE CORE_1 1
 CPU_ONLINE CORE_2 1
 CPU_ONLINE CORE_3 1
 CPU_DENVER_0 MAX_FREQ -1
-GPU MAX_FREQ 2147483647
+GPU MAX_FREQ 9223372036854775807
 EMC MAX_FREQ 0
 VDDIN_OC_LIMIT WARN 3600
 <POWER_MODEL ID=7 NAME=15W_DESKTOP >
@@ -40,10 +41,12 @@ CPU_ONLINE CORE_1 1
 CPU_ONLINE CORE_2 0
 CPU_ONLINE CORE_3 0
 CPU_DENVER_0  MAX_FREQ  1200000\t
+CPU_DENVER_0 MIN_FREQ 729600
 GPU MAX_FREQ 670000000
 EMC MAX_FREQ 3199000000
 TPC_POWER_GATING TPC_PG_MASK 240
 < PM_CONFIG DEFAULT=7 >
+< FAN_CONFIG DEFAULT=cool >
 """
 
 
@@ -52,20 +55,25 @@ def test_an_odd_file_is_read_and_its_oddities_are_named() -> None:
     assert [(mode.id, mode.name) for mode in config.modes] == [(0, "MAXN"), (7, "15W_DESKTOP")]
     assert config.default == 7
     assert any("PRAM" in problem for problem in config.problems)
+    assert not any("FAN_CONFIG" in problem for problem in config.problems)
     assert any("TPC_POWER_GATING" in problem for problem in config.problems)
-    assert config.params["CPU_DENVER_0"].path("MAX_FREQ") == "/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq"
+    clock = config.params["CPU_DENVER_0"]
+    newer, older = "cpufreq/policy0/scaling_max_freq", "cpu0/cpufreq/scaling_max_freq"
+    assert clock.path("MAX_FREQ") == f"/sys/devices/system/cpu/{newer}"
+    assert clock.path("MAX_FREQ", lambda path: path.endswith(older)) == f"/sys/devices/system/cpu/{older}"
     assert (
         config.params["VDDIN_OC_LIMIT"].path("WARN") == "/sys/devices/platform/c250000.i2c/i2c-7/7-0040/hwmon/curr1_max"
     )
 
 
-def test_no_limit_has_three_spellings_and_core_0_is_always_on() -> None:
+def test_no_limit_has_several_spellings_and_core_0_is_always_on() -> None:
     config = parse(ODD)
     free = caps(config, config.modes[0], (0, 1, 2, 3))
     assert free.cores == (0, 1, 2, 3) and free.cpu_hz == {} and free.gpu_hz is None and free.emc_hz is None
     tight = caps(config, config.modes[1], (0, 1, 2, 3))
     assert tight.cores == (0, 1)  # core 0 is listed nowhere
     assert tight.cpu_hz == {0: 1_200_000_000}  # kHz
+    assert tight.cpu_floor_hz == {0: 729_600_000} and tight.gpu_floor_hz is None
     assert tight.gpu_hz == 670_000_000  # Hz
     assert tight.emc_hz == 3_199_000_000  # more than 32 bits hold
     assert tight.masks == {"TPC_POWER_GATING.TPC_PG_MASK": "240"}
@@ -76,9 +84,10 @@ STOCK = {
     "tx2-jp4": {1: (4, 1113.6, 828.75, 1331.2), 4: (2, 1881.6, 1032.75, 1600)},
     "xavier-agx-jp4": {2: (4, 1190.4, 624.75, 1331.2), 6: (2, 2035.2, 828.75, 1600)},
     "orin-agx-jp5": {1: (4, 1113.6, 420.75, 2133), 3: (12, 1497.6, 828.75, 3199)},
-    "orin-agx-jp6": {0: (12, 2201.6, 1300.5, 3199)},
+    "orin-agx-jp6": {0: (12, 2201.6, 1300.5, 3199), 1: (4, 1113.6, 408, 2133), 2: (8, 1728, 612, 3199)},
     "orin-nano-super-jp6": {1: (6, 1344, 918, 3199), 2: (6, 1728, 1020, 3199), 3: (4, 960, 408, 2133)},
-    "thor-jp7": {2: (12, 1620, 945, 4266)},
+    "orin-nano-jp7": {0: (6, 1497.6, 612, 2133), 2: (6, 1728, 1020, 3199)},
+    "thor-jp7": {0: (14, 2601, 1575, 4266), 3: (12, 1620, 945, 4266)},
 }
 
 
@@ -99,22 +108,6 @@ def test_every_stock_mode_is_a_mode_of_its_board(pair: JetsonDevice) -> None:
     assert space is not None
     for stock in space.stock:
         assert stock.mode in space
-
-
-def test_reboots_are_foreseen_from_masks_and_core_counts() -> None:
-    config = parse(ODD)
-    free, tight = (caps(config, mode, (0, 1, 2, 3)) for mode in config.modes)
-    assert needs_reboot(free, free, None) is None
-    assert "gating" in (needs_reboot(free, tight, None) or "")
-    assert "cores" in (needs_reboot(free, _without_masks(tight), "p3767-0000") or "")
-    assert needs_reboot(free, _without_masks(tight), "p3701-0005") is None
-    assert needs_reboot(None, tight, None) is not None
-
-
-def _without_masks(found):
-    from dataclasses import replace
-
-    return replace(found, masks={})
 
 
 @pytest.mark.parametrize(
@@ -141,3 +134,11 @@ def test_tegrastats_rails_of_every_era_come_out_in_watts() -> None:
 
 def test_mutated_configurations_never_crash_and_never_change_a_unit() -> None:
     assert "mutated" in torture.run(400, seed=5)
+
+
+@pytest.mark.parametrize("text", ["30W", "MODE_30W", "mode_30w", " 30w ", "2"])
+def test_a_stock_mode_is_found_with_and_without_its_prefix(text: str, tmp_path: Path) -> None:
+    space = boards.open_fixture("orin-agx-jp6", tmp_path).modes()
+    assert space is not None
+    found = space.find(text)
+    assert isinstance(found, StockMode) and found.id == 2 and found.name == "MODE_30W"

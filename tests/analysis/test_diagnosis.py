@@ -1,0 +1,133 @@
+"""What limits a training, from its record."""
+
+from dataclasses import replace
+
+import pytest
+
+from edgetrain.analysis import StallCauses, find_verdict, summarize, verdict_sentence
+from edgetrain.analysis.diagnosis import (
+    COMPUTE,
+    CONTENTION,
+    ELSEWHERE,
+    HAND_OVER,
+    PREPROCESSING,
+    STORAGE_ALWAYS,
+    STORAGE_COLD,
+    UNKNOWN,
+    judge,
+)
+from edgetrain.record import ComputeFacts
+from tests.prediction.pipeline.recorded import Training
+
+
+def verdict(training, **manifest):
+    run = training.run(**manifest)
+    return find_verdict(run, summarize(run))
+
+
+def test_a_loader_that_computes_longer_than_the_step_is_preprocessing():
+    found = verdict(Training(workers=0, fetch_s=0.07, step_s=0.03))
+    assert found.verdict == PREPROCESSING
+    assert found.shares[PREPROCESSING] == pytest.approx(0.7, abs=0.02)
+    assert sum(found.shares.values()) == pytest.approx(1.0)
+
+
+def test_a_first_epoch_that_reads_is_storage_cold():
+    assert verdict(Training(workers=0, fetch_s=0.005, cold_read_s=0.2, epochs=2)).verdict == STORAGE_COLD
+
+
+def test_reads_in_every_epoch_are_storage_always():
+    run = Training(workers=0, fetch_s=0.005, wait_s=0.1, epochs=3).run()
+    workers = dict(run.main.workers.items())
+    workers["read_bytes"] = workers["read_bytes"] + 1_000_000
+    from edgetrain.record import ArrayTable
+
+    reading = replace(run, processes=(replace(run.main, workers=ArrayTable(workers)),))
+    assert find_verdict(reading, summarize(reading)).verdict == STORAGE_ALWAYS
+
+
+def test_waiting_without_reads_is_waiting_elsewhere():
+    assert verdict(Training(workers=0, fetch_s=0.005, wait_s=0.1)).verdict == ELSEWHERE
+
+
+def test_a_busy_accelerator_is_compute():
+    found = verdict(Training(workers=1, fetch_s=0.01, step_s=0.1))
+    assert found.verdict == COMPUTE
+    assert found.shares[COMPUTE] > 0.9
+
+
+def test_a_slow_hand_over_is_named():
+    found = verdict(Training(workers=1, fetch_s=0.0005, step_s=0.002, receive_s=0.003, minibatches=300))
+    assert found.verdict == HAND_OVER
+
+
+def test_issuing_kernels_that_takes_the_step_is_launch():
+    gpu = ComputeFacts("cuda", "a GPU")
+    bound = Training(workers=0, fetch_s=0.0001, step_s=0.01, launch_s=0.0099, gpu="a GPU", compute=gpu)
+    assert verdict(bound).verdict == "launch"
+    busy = replace(bound, launch_s=0.002)
+    assert verdict(busy).verdict == COMPUTE
+
+
+def test_two_causes_of_similar_weight_are_a_mixture():
+    found = verdict(Training(workers=0, fetch_s=0.05, wait_s=0.05, step_s=0.01))
+    assert set(found.causes) == {PREPROCESSING, ELSEWHERE}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        ({COMPUTE: 91, PREPROCESSING: 9}, COMPUTE),
+        ({COMPUTE: 80, PREPROCESSING: 15, CONTENTION: 5}, PREPROCESSING),
+        ({COMPUTE: 50, PREPROCESSING: 25, CONTENTION: 25}, f"{PREPROCESSING} + {CONTENTION}"),
+        ({COMPUTE: 50, PREPROCESSING: 28, CONTENTION: 18, HAND_OVER: 4}, f"{PREPROCESSING} + {CONTENTION}"),
+        ({COMPUTE: 40, UNKNOWN: 60}, UNKNOWN),
+        ({}, UNKNOWN),
+    ],
+)
+def test_the_rule(seconds, expected):
+    assert judge(seconds)[1] == expected
+
+
+def test_the_evidence_is_numbers_of_the_run():
+    found = verdict(Training(workers=1, fetch_s=0.07))
+    facts = {each.fact: each for each in found.evidence}
+    assert facts["fetch_cpu"].value == pytest.approx(0.07 / 16, rel=0.01)
+    assert facts["workers_busy"].value > 0.95
+    assert all(each.text for each in found.evidence)
+
+
+def test_the_sentence_names_the_cause_and_what_to_do_next():
+    summary = summarize(Training(workers=0).run())
+    assert verdict_sentence(summary) == (
+        "pre-processing (70% of the time) limits this training; edgetrain diagnose made shows what each remedy would "
+        "bring"
+    )
+    bound = summarize(Training(workers=1, fetch_s=0.01, step_s=0.1).run())
+    assert verdict_sentence(bound).startswith("compute limits this training: 9")
+
+
+def test_the_sentence_of_a_run_without_causes_says_so():
+    summary = summarize(Training(workers=0).run())
+    unknown = replace(summary, epochs=tuple(replace(epoch, stall_by=None) for epoch in summary.epochs))
+    assert "not known" in verdict_sentence(unknown)
+    assert "no minibatch" in verdict_sentence(replace(summary, epochs=()))
+
+
+def test_the_sentence_of_a_loop_without_a_loader_is_that_nothing_is_known():
+    summary = summarize(Training(workers=0).run())
+    unseen = replace(summary, epochs=tuple(replace(epoch, fetch_stall_s=None) for epoch in summary.epochs))
+    assert "no data loader was seen" in verdict_sentence(unseen)
+
+
+def test_the_sentence_from_the_minibatches_knows_launches():
+    gpu = ComputeFacts("cuda", "a GPU")
+    run = Training(workers=0, fetch_s=0.0001, step_s=0.01, launch_s=0.0099, gpu="a GPU", compute=gpu).run()
+    assert verdict_sentence(summarize(run), run).startswith("launch (9")
+
+
+def test_without_the_rows_reads_are_judged_by_the_epoch():
+    summary = summarize(Training(workers=0, fetch_s=0.005, cold_read_s=0.2, epochs=2).run())
+    assert summary.epochs[0].stall_by is not None
+    assert isinstance(summary.epochs[0].stall_by, StallCauses)
+    assert "storage cold" in verdict_sentence(summary)

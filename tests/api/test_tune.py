@@ -1,0 +1,129 @@
+"""`tune` on scripts nobody changed: the setting it finds, what it refuses to touch, and what it says of bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgetrain.api import tune
+from edgetrain.api.trial_measure import ScriptWrites
+from edgetrain.errors import UsageError, WorkloadError
+from edgetrain.recommendation import TuneResult
+from edgetrain.runner import TrialRule
+from tests.schemas import check_document
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "tunable.py"
+QUICK = TrialRule(warm_up=4, minibatches=12, seconds=0.3, limit_s=100)
+
+
+@pytest.fixture(autouse=True)
+def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGETRAIN_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("EDGETRAIN_SIM_HOME", str(tmp_path / "sim"))
+
+
+def tuned(*words: str, **options: Any) -> TuneResult:
+    return tune([sys.executable, str(SCRIPT), *words], trials=7, rule=QUICK, **options)
+
+
+def test_a_script_that_waits_for_data_gets_workers_and_none_of_its_exit_handlers_runs(tmp_path: Path) -> None:
+    saved, at_exit = tmp_path / "saved.pt", tmp_path / "at_exit.pt"
+    result = tuned(
+        *("--fetch-ms", "40", "--step-ms", "2", "--save", str(saved)),
+        allow_writes=True,
+        trial_args=f"--save-at-exit {at_exit}",
+    )
+    assert result.changes and result.best.workers >= 1
+    gain = result.gain_pct
+    assert 0 < gain.lo <= gain.value <= gain.hi
+    assert result.e2e_s_per_minibatch < result.baseline.e2e_s_per_minibatch
+    assert result.loader == 1  # the validation loader was made first
+    assert f"num_workers={result.best.workers}" in result.dataloader
+    assert len(result.trials) <= 7
+    assert [trial.role for trial in result.trials][-4:] == ["repeat"] * 4
+    assert result.files_written == (str(saved),) and not at_exit.exists()
+
+
+def test_tuning_stops_after_the_first_trial_of_a_script_that_writes(tmp_path: Path) -> None:
+    saved = tmp_path / "saved.pt"
+    with pytest.raises(ScriptWrites, match=r"saved\.pt.*--allow-writes") as refused:
+        tuned("--save", str(saved))
+    assert refused.value.files == (str(saved),)
+    assert len(list((tmp_path / "store" / "runs").iterdir())) == 1
+
+
+def test_a_script_that_sets_its_loader_itself_is_said_to_ignore_the_arguments() -> None:
+    result = tuned("--insist")
+    assert [trial.state for trial in result.trials] == ["measured", "ignored"]  # it is not tried again
+    assert not result.changes and "ignores arguments" in result.notes[-1]
+
+
+def test_a_script_that_fails_with_workers_is_left_as_it_is_and_its_words_are_shown() -> None:
+    result = tuned("--fail-with-workers")
+    assert {trial.state for trial in result.trials[1:]} == {"failed"}
+    assert not result.changes and "cannot be shared" in (result.trials[1].reason or "")
+
+
+def test_the_workers_of_a_stream_are_never_raised() -> None:
+    result = tuned("--stream")
+    assert {trial.setting.workers for trial in result.trials} == {0}
+    assert not result.changes and "IterableDataset" in result.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "message"),
+    [
+        (("--without-loader",), UsageError, "uses no torch DataLoader"),
+        (("--samples", "20", "--epochs", "1"), UsageError, "at least 8 are needed; give the script more epochs"),
+        (("--nosuch",), WorkloadError, "fails as it is, with status 2.*unrecognized arguments"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused_with_the_reason(words, kind, message) -> None:
+    with pytest.raises(kind, match=message):
+        tuned(*words)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"minimize": "cost"}, "--minimize is time or energy"),
+        ({"trials": 3}, "needs at least 5"),
+        ({"dry_run": True}, "give both"),
+        ({"max_power_w": -1}, "above zero"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_runs(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        tune(["true"], **options)
+
+
+def test_a_container_is_refused() -> None:
+    engine = Path(os.environ["EDGETRAIN_STORE"]) / "docker"
+    engine.parent.mkdir(parents=True)
+    engine.write_text("#!/bin/sh\n")
+    engine.chmod(0o755)
+    with pytest.raises(UsageError, match="inside the container"):
+        tune([str(engine), "run", "image", "python", "train.py"])
+
+
+def test_a_network_on_a_simulated_board_gets_loader_arguments_and_a_power_mode_within_the_limit() -> None:
+    command = [sys.executable, "-m", "edgetrain", "tune", "mobilenet_v3", "--device", "sim:orin-agx", "--workers", "0"]
+    done = subprocess.run(
+        [*command, "--max-power-w", "25", "--apply", "--dry-run", "--json"], capture_output=True, text=True, timeout=250
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    check_document(["tune"], document)
+    assert set(document["best"]) == {"workers", "prefetch", "pin_memory", "persistent", "power_mode"}
+    assert set(document["gain_pct"]) == {"value", "lo", "hi"}
+    assert document["baseline"]["e2e_s_per_minibatch"] > 0 and document["origin"] == "simulated"
+    assert document["best"]["power_mode"] and document["best"]["workers"] >= 1
+    last = [trial for trial in document["trials"] if trial["setting"] == document["best"]]
+    assert last and all(trial["power_w"] <= 25 for trial in last)
+    assert document["applied"]["dry_run"] and document["applied"]["writes"]

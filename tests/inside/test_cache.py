@@ -1,0 +1,280 @@
+"""The loader cache: samples and order as without it, shared by all workers, never evicting, refusing randomness."""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset, Subset
+
+import edgetrain
+from edgetrain.inside.cache import CachedStep, CacheRefused, dumps, parse_ram
+from edgetrain.inside.shared_cache import SharedCache
+
+COUNT = 24
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pictures")
+    for index in range(COUNT):
+        pixels = np.random.default_rng(index).integers(0, 255, (24, 32, 3), np.uint8)
+        Image.fromarray(pixels).save(folder / f"{index:03d}.png")
+    return folder
+
+
+class Reads(Dataset[Any]):
+    """Reads files through a method of its own; augmentation above it draws from three generators."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = sorted(str(path) for path in folder.iterdir())
+        self.log: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def read(self, path: str) -> bytes:
+        if self.log is not None:
+            with open(self.log, "a") as log:
+                log.write(path + "\n")
+        with open(path, "rb") as file:
+            return file.read()
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.augment(Image.open(io.BytesIO(self.read(self.files[index])))), index
+
+    def augment(self, picture: Image.Image) -> torch.Tensor:
+        pixels = torch.from_numpy(np.asarray(picture, np.float32).copy())
+        if random.random() < 0.5:
+            pixels = pixels.flip(1)
+        return pixels + torch.rand(1) + float(np.random.rand())
+
+
+class Loads(Reads):
+    """Decodes and resizes in a step of its own."""
+
+    def load(self, path: str) -> np.ndarray[Any, Any]:
+        return np.asarray(Image.open(io.BytesIO(super().read(path))).resize((16, 12)))
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.augment(Image.fromarray(self.load(self.files[index]))), index
+
+    read = None  # type: ignore[assignment]
+
+
+class LoadsAtRandom(Loads):
+    """The step that is named augments too."""
+
+    def load(self, path: str) -> np.ndarray[Any, Any]:
+        return super().load(path) + np.uint8(random.randrange(100))
+
+
+class Opens(Reads):
+    """Opens files where it needs them."""
+
+    read = None  # type: ignore[assignment]
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.augment(Image.open(self.files[index])), index
+
+
+class Plain(Dataset[Any]):
+    """Samples without randomness."""
+
+    def __len__(self) -> int:
+        return COUNT
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return torch.full((5,), float(index)), index
+
+
+def seed_worker(worker: int) -> None:
+    random.seed(worker)
+    np.random.seed(worker)
+
+
+def epochs(dataset: Any, workers: int, method: str | None, count: int = 3) -> list[tuple[list[int], torch.Tensor]]:
+    """Return indices and samples of some passes, as a loop receives them."""
+    torch.manual_seed(3)
+    random.seed(3)
+    np.random.seed(3)
+    generator = torch.Generator()
+    generator.manual_seed(5)
+    loader: DataLoader[Any] = DataLoader(
+        dataset,
+        batch_size=5,
+        shuffle=True,
+        num_workers=workers,
+        generator=generator,
+        worker_init_fn=seed_worker,
+        multiprocessing_context=method if workers else None,
+        persistent_workers=method == "spawn",  # which take seconds to start
+    )
+    found = []
+    for _ in range(count):
+        batches = list(loader)
+        found.append((torch.cat([b[1] for b in batches]).tolist(), torch.cat([b[0] for b in batches])))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "workers", "method", "ram"),
+    [
+        (Reads, 0, None, "40kB"),
+        (Loads, 0, None, "1MiB"),
+        (Reads, 2, "fork", "40kB"),
+        (Loads, 2, "fork", "20kB"),
+        (Loads, 2, "spawn", "1MiB"),
+    ],
+)
+def test_samples_and_their_order_are_the_same_as_without_the_cache(
+    pictures: Path, kind: type[Reads], workers: int, method: str | None, ram: str
+) -> None:
+    plain = epochs(kind(pictures), workers, method)
+    kept = epochs(edgetrain.cached(kind(pictures), ram), workers, method)
+    for (order, samples), (kept_order, kept_samples) in zip(plain, kept, strict=True):
+        assert order == kept_order
+        assert torch.equal(samples, kept_samples)
+
+
+@pytest.mark.parametrize(("workers", "method"), [(0, None), (2, "fork"), (1, "spawn")])
+def test_a_file_is_read_once_by_all_workers_together(
+    pictures: Path, tmp_path: Path, workers: int, method: str | None
+) -> None:
+    dataset = Reads(pictures)
+    dataset.log = str(tmp_path / "log")
+    epochs(edgetrain.cached(dataset, "1MiB"), workers, method)
+    read = Path(dataset.log).read_text().splitlines()
+    assert sorted(read) == dataset.files
+
+
+def test_within_the_budget_nothing_is_evicted_and_x_percent_cached_give_x_percent_hits(
+    pictures: Path, tmp_path: Path
+) -> None:
+    dataset = Reads(pictures)
+    dataset.log = str(tmp_path / "log")
+    edgetrain.cached(dataset, "40kB")
+    step: Any = dataset.read
+    epochs(dataset, 0, None, count=1)
+    inside, read = step.cache.values, len(Path(dataset.log).read_text().splitlines())
+    assert 0 < inside < COUNT and read == COUNT and step.cache.used_bytes <= 40_000
+    epochs(dataset, 0, None, count=4)
+    assert step.cache.values == inside
+    assert len(Path(dataset.log).read_text().splitlines()) - read == 4 * (COUNT - inside)
+
+
+def test_a_dataset_without_a_step_to_cache_is_refused_with_the_line_to_change(pictures: Path) -> None:
+    with pytest.raises(CacheRefused, match=r"test_cache\.py:\d+: return self\.augment\(Image\.open\(self\.files"):
+        edgetrain.cached(Opens(pictures), "1MiB")
+
+
+def test_a_step_that_is_random_is_refused(pictures: Path) -> None:
+    with pytest.raises(CacheRefused, match="different things for the same arguments"):
+        list(DataLoader(edgetrain.cached(LoadsAtRandom(pictures), "1MiB", load="load")))
+
+
+def test_whole_samples_are_cached_only_where_the_same_index_gives_the_same_sample(pictures: Path) -> None:
+    with pytest.raises(CacheRefused, match="is different each time"):
+        edgetrain.cached(Reads(pictures), "1MiB", load="__getitem__")
+    kept = edgetrain.cached(Plain(), "1MiB", load="__getitem__")
+    for _ in range(2):
+        assert all(torch.equal(kept[index][0], Plain()[index][0]) for index in range(COUNT))
+    assert kept.cache.values == COUNT
+
+
+def test_a_cached_sample_that_is_changed_in_place_stays_as_it_was() -> None:
+    kept = edgetrain.cached(Plain(), "1MiB", load="__getitem__")
+    kept[3][0].add_(100)
+    kept[3][0].add_(100)
+    assert kept[3][0].tolist() == [3.0] * 5
+
+
+def test_checking_a_step_leaves_the_random_numbers_as_they_were(pictures: Path) -> None:
+    dataset = Loads(pictures)
+    random.seed(1)
+    np.random.seed(1)
+    torch.manual_seed(1)
+    expected = (random.random(), float(np.random.rand()), float(torch.rand(1)))
+    random.seed(1)
+    np.random.seed(1)
+    torch.manual_seed(1)
+    step: Any = edgetrain.cached(dataset, "1MiB").load
+    step(dataset.files[0])
+    assert (random.random(), float(np.random.rand()), float(torch.rand(1))) == expected
+
+
+def test_the_step_of_a_subset_is_its_datasets(pictures: Path) -> None:
+    dataset = Reads(pictures)
+    part = Subset(dataset, [1, 3])
+    assert edgetrain.cached(part, "1MiB") is part
+    assert isinstance(dataset.read, CachedStep)
+    with pytest.raises(CacheRefused, match="cached already"):
+        edgetrain.cached(part, "1MiB")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"ram": "lots"}, "cannot read 'lots' as a size"),
+        ({"ram": "900000GiB"}, "of memory are available"),
+        ({"ram": 1000}, "too small"),
+        ({"ram": "1MiB", "read": "nosuch"}, "has no method 'nosuch'"),
+        ({"ram": "1MiB", "read": "read", "load": "augment"}, "give either"),
+    ],
+)
+def test_wrong_arguments_are_refused(pictures: Path, arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        edgetrain.cached(Reads(pictures), **arguments)
+
+
+def test_a_read_step_that_returns_something_else_than_bytes_is_refused(pictures: Path) -> None:
+    dataset = edgetrain.cached(Loads(pictures), "1MiB", read="load")
+    with pytest.raises(CacheRefused, match="returned ndarray, not bytes"):
+        dataset[0]
+
+
+def test_sizes_are_read() -> None:
+    assert [parse_ram(text) for text in ("2GiB", "300MB", 1000, "1.5k")] == [2 << 30, 300_000_000, 1000, 1500]
+
+
+def fill(cache: SharedCache, first: int) -> None:
+    for number in range(first, first + 400):
+        cache.put(b"key %d" % number, b"value %d" % number * 20)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_that_add_the_same_values_at_once_see_each_value_whole(method: str) -> None:
+    cache = SharedCache(1 << 20, 1200)
+    context: Any = multiprocessing.get_context(method)
+    children = [
+        context.Process(target=fill, args=(cache, first))
+        for first in ((0, 200, 400, 600) if method == "fork" else (0, 600))
+    ]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+        assert child.exitcode == 0
+    numbers = [*range(1000)] if method == "fork" else [*range(400), *range(600, 1000)]
+    assert cache.values == len(numbers)
+    for number in numbers:
+        found = cache.get(b"key %d" % number)
+        assert found is not None and bytes(found) == b"value %d" % number * 20
+    assert cache.get(b"key 1000") is None
+
+
+def test_equal_tensors_are_written_as_equal_bytes_and_read_back() -> None:
+    import pickle
+
+    for dtype in (torch.float32, torch.bfloat16, torch.bool, torch.int64):
+        first, second = torch.ones((2, 3)).to(dtype), torch.ones((2, 3)).to(dtype)
+        assert dumps([first]) == dumps([second])
+        (back,) = pickle.loads(dumps([first]))
+        assert back.dtype == dtype and torch.equal(back, first)

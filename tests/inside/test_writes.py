@@ -1,0 +1,45 @@
+"""Files that a script changes outside its temporary folder are listed; the rest of what it does is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+from edgetrain.record import read_run
+from edgetrain.runner.command_trainee import hook_environment
+
+SCRIPT = textwrap.dedent(
+    """
+    import os, sqlite3, subprocess, sys, tempfile
+    import torch
+    os.chdir(sys.argv[1])
+    open("log.txt", "a").close()
+    open("read.txt").read()
+    torch.save({"a": torch.ones(2)}, "weights.pt")
+    os.rename("old.txt", "new.txt")
+    os.close(os.open("raw.bin", os.O_WRONLY | os.O_CREAT))
+    sqlite3.connect("results.db").close()
+    with tempfile.NamedTemporaryFile() as scratch:
+        scratch.write(b"x")
+    open(os.devnull, "w").close()
+    subprocess.run([sys.executable, "-c", "open('from_child.txt', 'w')"], check=True)
+    """
+)
+
+
+def test_files_that_are_written_renamed_or_saved_by_torch_are_listed_once(tmp_path: Path) -> None:
+    work, run, scratch = tmp_path / "work", tmp_path / "run", tmp_path / "scratch"
+    for folder in (work, run, scratch):
+        folder.mkdir()
+    (work / "old.txt").write_text("")
+    (work / "read.txt").write_text("")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    environment = hook_environment(run, "async", {**os.environ, "TMPDIR": str(scratch), "EDGETRAIN_LIST_WRITES": "1"})
+    command = [sys.executable, str(tmp_path / "script.py"), str(work)]
+    subprocess.run(command, env=environment, check=True, timeout=120)
+    events = [event for event in read_run(run).events if event.kind == "write"]
+    names = sorted(Path(event.file or "").name for event in events)
+    assert names == sorted(["from_child.txt", "log.txt", "new.txt", "old.txt", "raw.bin", "results.db", "weights.pt"])

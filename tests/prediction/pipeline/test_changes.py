@@ -1,0 +1,109 @@
+"""Changes: named and checked as declared settings are, applied to what was recorded."""
+
+import pytest
+
+from edgetrain.analysis import summarize
+from edgetrain.errors import UsageError
+from edgetrain.prediction import (
+    MODELLED,
+    BoardFacts,
+    ChangeFacts,
+    ModeEffect,
+    changed_setting,
+    read_changes,
+    read_pipeline,
+)
+from edgetrain.schema import StorageModel, all_settings
+from tests.prediction.pipeline.recorded import IMAGE_BYTES, Training
+
+MEDIA = {"sd": StorageModel("sd", 7e-3, 88e6), "hdd": StorageModel("hdd", 19e-3, 130e6)}
+
+
+def apply(training=None, facts=None, **changes):
+    run = (training or Training()).run()
+    summary = summarize(run)
+    return changed_setting(read_pipeline(run, summary), summary, read_changes(changes), facts or ChangeFacts(MEDIA))
+
+
+def test_every_name_is_a_declared_setting():
+    assert set(MODELLED) <= set(all_settings())
+
+
+def test_text_is_read_as_the_settings_type():
+    read = read_changes({"workers": "2", "pin_memory": "yes", "cpu_share": "0.5", "storage": "sd"})
+    assert read == {"workers": 2, "pin_memory": True, "cpu_share": 0.5, "storage": "sd"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"wrokers": 2}, "'wrokers' is not a setting; what can be changed: workers"),
+        ({"learning_rate": 0.1}, "not part of the model"),
+        ({"workers": -1}, "workers is -1; the minimum is 0"),
+        ({"workers": "many"}, "workers is 'many'; write a number"),
+        ({"cores": "1.5"}, "write a whole number"),
+        ({"pin_memory": "perhaps"}, "write true or false"),
+        ({"workers": 0, "prefetch": 4}, "contradict"),
+        ({"ram": "4GiB", "page_cache": "1GB"}, "contradict"),
+        ({"ram": "lots"}, "cannot read 'lots'"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_reason(changes, says):
+    with pytest.raises(UsageError, match=says.replace("(", r"\(")):
+        read_changes(changes)
+
+
+def test_a_medium_that_is_not_known_is_refused_with_the_list():
+    with pytest.raises(UsageError, match="storage=ufs is not a known medium; there are: sd, hdd"):
+        apply(storage="ufs")
+
+
+def test_less_ram_needs_a_medium_to_read_from():
+    with pytest.raises(UsageError, match="add storage="):
+        apply(ram="1GiB")
+
+
+def test_ram_below_the_training_itself_is_refused():
+    with pytest.raises(UsageError, match="less than the 419 MB"):
+        apply(ram="300MB", storage="sd")
+
+
+def test_what_the_training_holds_is_not_page_cache():
+    found = apply(ram="500MiB", storage="sd")
+    assert found.cache_bytes == (500 << 20) - (400 << 20)
+    assert found.medium == MEDIA["sd"]
+
+
+def test_a_larger_dataset_has_more_of_everything():
+    found = apply(dataset_scale=4)
+    assert found.samples == 4 * 80 * 16
+    assert found.dataset is not None
+    assert found.dataset.total_bytes == 4 * 80 * 16 * IMAGE_BYTES
+
+
+def test_a_minibatch_cannot_hold_more_than_the_dataset():
+    with pytest.raises(UsageError, match="more than the 1280 samples"):
+        apply(batch_size=2000)
+
+
+def test_a_paced_step_can_be_given_another_duration_and_a_real_one_cannot():
+    assert apply(compute_ms=50).fixed_step_s == pytest.approx(0.05)
+    from edgetrain.record import ComputeFacts
+
+    with pytest.raises(UsageError, match="paced step"):
+        apply(Training(compute=ComputeFacts("cpu", "a CPU")), compute_ms=50)
+
+
+def test_a_power_mode_changes_step_cpu_and_cores():
+    found = apply(facts=ChangeFacts(MEDIA, mode=ModeEffect(2.0, 0.5, 4)))
+    assert (found.step_time, found.cpu_speed, found.cores) == (2.0, 0.5, 4.0)
+
+
+def test_a_board_brings_its_cores_storage_page_cache_and_speed():
+    board = BoardFacts("b", 6, 1e9, "hdd", image_s=0.0175, step_s=0.39)
+    found = apply(facts=ChangeFacts(MEDIA, board))
+    assert found.cores == 6
+    assert found.medium == MEDIA["hdd"]
+    assert found.cache_bytes == 1e9
+    assert found.fixed_step_s == 0.39
+    assert found.cpu_speed == pytest.approx(0.07 / 16 / 0.0175, rel=0.01)

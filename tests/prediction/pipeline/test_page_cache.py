@@ -1,0 +1,62 @@
+"""The page cache under reshuffling."""
+
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+from edgetrain.analysis import lru_hit_share
+from edgetrain.prediction.pipeline.page_cache import DatasetOnMedium, miss_chances, missed
+
+PICTURES = DatasetOnMedium(1e8, 1000, 1000)
+PACKED = DatasetOnMedium(784e3, 1000, 1)
+POSITIONS = (np.arange(20_000) + 0.5) / 20_000
+
+
+def lru_misses(files, capacity, epochs, seed=0):
+    """Return the share of misses of each epoch, from a cache that evicts the file not used for longest."""
+    rng, cache, shares = np.random.default_rng(seed), OrderedDict(), []
+    for _ in range(epochs):
+        misses = 0
+        for file in rng.permutation(files).tolist():
+            if file in cache:
+                cache.move_to_end(file)
+            else:
+                misses += 1
+                cache[file] = True
+                if len(cache) > capacity:
+                    cache.popitem(last=False)
+        shares.append(misses / files)
+    return shares
+
+
+@pytest.mark.parametrize("cached", [0.25, 0.5, 0.9])
+def test_later_epochs_miss_as_often_as_a_real_lru_cache(cached):
+    expected = float(np.mean(lru_misses(4000, int(4000 * cached), 4)[1:]))
+    assert miss_chances(POSITIONS, cached, 1, PICTURES, 1.0).mean() == pytest.approx(expected, abs=0.02)
+
+
+def test_the_mean_is_the_formula_of_the_analysis():
+    assert miss_chances(POSITIONS, 0.6, 2, PICTURES, 1.0).mean() == pytest.approx(1 - lru_hit_share(0.6), abs=1e-3)
+
+
+def test_a_first_epoch_reads_every_file_and_a_cache_that_holds_all_is_never_missed():
+    assert miss_chances(POSITIONS, 0.3, 0, PICTURES, 1.0).all()
+    assert not miss_chances(POSITIONS, 1.0, 1, PICTURES, 1.0).any()
+
+
+def test_samples_that_share_a_page_read_it_once():
+    pages = 784e3 / 4096
+    assert miss_chances(POSITIONS, 1.0, 0, PACKED, 1.0).mean() * 1000 == pytest.approx(pages, rel=0.02)
+
+
+def test_an_epoch_of_part_of_the_dataset_meets_files_that_were_never_read():
+    assert miss_chances(POSITIONS, 1.0, 1, PICTURES, 0.25).mean() == pytest.approx(0.75)
+    assert miss_chances(POSITIONS, 1.0, 2, PICTURES, 0.25).mean() == pytest.approx(0.75**2)
+
+
+def test_draws_keep_the_expected_number_in_every_stretch():
+    chances = np.full(1000, 0.3)
+    drawn = missed(chances, np.random.default_rng(1))
+    for start in range(0, 1000, 100):
+        assert drawn[start : start + 100].sum() in (29, 30, 31)

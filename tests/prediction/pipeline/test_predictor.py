@@ -1,0 +1,106 @@
+"""Predictions from one run: near what the same training takes under the other setting, with intervals."""
+
+from dataclasses import replace
+
+import pytest
+
+from edgetrain.analysis import summarize
+from edgetrain.prediction import PipelinePredictor, WhatIfModel
+from edgetrain.schema import StorageModel
+from tests.prediction.pipeline.recorded import Training
+
+SD = StorageModel("sd", 7e-3, 88e6)
+
+
+def predictor(training):
+    run = training.run()
+    return PipelinePredictor(run, summarize(run))
+
+
+def later_s(training):
+    return summarize(training.run()).epochs[1].e2e_s
+
+
+def test_the_recorded_setting_is_predicted_as_it_was():
+    found = predictor(Training(workers=1))
+    assert found.predict(found.setting, cold=False).later.e2e_s.value == pytest.approx(later_s(Training()), rel=0.02)
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (1, 0), (2, 1), (0, 1)])
+def test_another_number_of_workers_is_predicted_as_it_would_have_been_recorded(before, after):
+    made = {"fetch_s": 0.07, "step_s": 0.03, "cores": 16}
+    found = predictor(Training(workers=before, **made))
+    answer = found.predict(replace(found.setting, workers=after), cold=False).later.e2e_s
+    truth = later_s(Training(workers=after, **made))
+    assert answer.value == pytest.approx(truth, rel=0.04)
+    assert answer.lo < truth < answer.hi
+
+
+@pytest.mark.parametrize("changes", [{}, {"workers": 3}, {"batch_size": 32}, {"medium": SD, "cache_bytes": 50e6}])
+def test_a_point_has_the_values_that_its_interval_is_put_around(changes):
+    found = predictor(Training(workers=1))
+    setting = replace(found.setting, **changes)
+    for cold in (False, True):
+        point, whole = found.predict_point(setting, cold), found.predict(setting, cold)
+        for name in ("e2e_s", "stall_s", "compute_s"):
+            assert getattr(point.first, name) == getattr(whole.first, name).value
+            assert getattr(point.later, name) == getattr(whole.later, name).value
+        assert point.assumed == whole.assumed
+
+
+def test_what_is_more_urgent_can_run_between_two_simulations():
+    found, pauses = predictor(Training(workers=1)), []
+    found.predict(found.setting, pause=lambda: pauses.append(1))
+    assert len(pauses) >= 12
+
+
+def test_an_interval_is_wider_the_more_is_assumed():
+    found = predictor(Training(workers=0))
+
+    def width(**changes):
+        e2e = found.predict(replace(found.setting, **changes), cold=False).later.e2e_s
+        return e2e.hi / e2e.lo
+
+    assert width() < width(workers=1)
+    assert width() < width(medium=SD, cache_bytes=50e6)
+
+
+def test_what_is_assumed_is_named():
+    found = predictor(Training(workers=0))
+    answer = found.predict(replace(found.setting, workers=2, batch_size=32, medium=SD))
+    named = " ".join(answer.assumed)
+    for what in ("hand-over", "batch size", "reads from the medium"):
+        assert what in named
+
+
+def test_waiting_that_a_lock_could_cause_is_named_where_more_workers_are_asked_for():
+    found = predictor(Training(workers=1, fetch_s=0.05, wait_s=0.05))
+    assert "lock" in " ".join(found.predict(replace(found.setting, workers=2)).assumed)
+    assert "lock" not in " ".join(found.predict(found.setting).assumed)
+
+
+def test_a_busy_machine_widens_the_interval():
+    quiet, busy = predictor(Training()), predictor(Training(other_cores=1.0))
+    assert quiet.predict(quiet.setting).later.e2e_s.hi < busy.predict(busy.setting).later.e2e_s.hi
+
+
+def test_a_compute_bound_training_does_not_become_uncertain_through_its_loader():
+    bound, fetching = predictor(Training(fetch_s=0.005)), predictor(Training(fetch_s=0.07))
+
+    def width(one):
+        e2e = one.predict(one.setting, cold=False).later.e2e_s
+        return e2e.hi / e2e.lo
+
+    assert width(bound) < width(fetching)
+
+
+def test_gains_are_against_the_recorded_setting_over_as_many_epochs():
+    run = Training(workers=1, cores=16).run()
+    summary = summarize(run)
+    model = WhatIfModel(PipelinePredictor(run, summary), summary)
+    row = model.row({"workers": 2})
+    assert row.gain_pct == pytest.approx(48, abs=6)
+    assert model.base.total_s.value == pytest.approx(sum(epoch.e2e_s for epoch in summary.epochs), rel=0.02)
+    answer = model.answer([row])
+    assert answer.base.gain_pct == 0
+    assert [epoch.epoch for epoch in answer.recorded] == [0, 1, 2]

@@ -1,0 +1,90 @@
+"""Remedies: predicted, ranked, and honest about what brings nothing."""
+
+import pytest
+
+from edgetrain.analysis import find_verdict, summarize
+from edgetrain.documents import to_document
+from edgetrain.prediction import ChangeFacts, ModeEffect, PipelinePredictor, WhatIfModel
+from edgetrain.recommendation import Diagnosis, VerifiedRemedy, diagnose_run
+from edgetrain.record import ComputeFacts, LimitsRecord
+from edgetrain.schema import LimitsAsked, StorageModel
+from tests.prediction.pipeline.recorded import Training
+
+SD = StorageModel("sd", 7.2e-3, 88e6)
+SSD = StorageModel("ssd", 0.55e-3, 350e6, 32)
+FACTS = ChangeFacts({"sd": SD, "ssd": SSD})
+
+
+def diagnosis(training, facts=FACTS, **manifest) -> Diagnosis:
+    run = training.run(**manifest)
+    summary = summarize(run)
+    model = WhatIfModel(PipelinePredictor(run, summary), summary)
+    return diagnose_run(find_verdict(run, summary), summary, model, None, facts)
+
+
+def remedy(found, start):
+    return next(each for each in found.remedies if each.change.startswith(start))
+
+
+def test_workers_are_the_remedy_for_a_loop_that_fetches_by_itself():
+    found = diagnosis(Training(workers=0, cores=8))
+    assert remedy(found, "num_workers").gain_pct > 40
+    gains = [each.gain_pct for each in found.remedies]
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_no_workers_are_the_remedy_for_a_slow_hand_over():
+    found = diagnosis(Training(workers=1, fetch_s=0.0005, step_s=0.002, receive_s=0.003, minibatches=300))
+    best = found.remedies[0]
+    assert best.change == "num_workers=0"
+    assert best.settings == {"workers": 0}
+
+
+def test_a_faster_medium_is_worth_what_the_first_epoch_waits_for():
+    lab = LimitsRecord(LimitsAsked(storage=SD))
+    slow = diagnosis(Training(workers=0, fetch_s=0.005, cold_read_s=0.14, epochs=2), limits=lab)
+    assert remedy(slow, "the dataset on ssd").gain_pct > 30
+    enough = diagnosis(Training(workers=1, fetch_s=0.005, cold_read_s=0.14, step_s=0.4, epochs=2), limits=lab)
+    assert abs(remedy(enough, "the dataset on ssd").gain_pct) < 1
+
+
+def test_a_training_that_nothing_helps_says_so():
+    found = diagnosis(Training(workers=1, fetch_s=0.01, step_s=0.1))
+    assert found.verdict == "nothing to gain"
+    assert all(each.gain_pct < 3 for each in found.remedies)
+
+
+def test_a_faster_power_mode_makes_it_compute():
+    mode = ModeEffect(step_time=0.5, cpu_speed=1.2, power=1.8, note="power mode MAXN")
+    gpu = ComputeFacts("cuda", "a GPU")
+    busy = Training(workers=1, fetch_s=0.01, step_s=0.1, launch_s=0.005, gpu="a GPU", compute=gpu)
+    found = diagnosis(busy, ChangeFacts(FACTS.media, mode=mode))
+    assert found.verdict == "compute"
+    assert remedy(found, "power mode MAXN").gain_pct == pytest.approx(50, abs=8)
+    assert remedy(found, "power mode MAXN").cost == "+80 % power"
+
+
+def test_other_programs_are_named():
+    found = diagnosis(Training(workers=1, other_cores=1.5))
+    assert remedy(found, "stop other programs").gain_pct > 5
+
+
+def test_without_a_model_the_reason_stands_in_place_of_remedies():
+    run = Training(epochs=1, minibatches=8).run()
+    summary = summarize(run)
+    found = diagnose_run(find_verdict(run, summary), summary, None, "too short", FACTS)
+    assert found.remedies == ()
+    assert found.remedies_reason == "too short"
+
+
+def test_the_document_has_the_promised_keys():
+    document = to_document(diagnosis(Training(workers=0)))
+    assert {"verdict", "shares", "evidence", "remedies"} <= set(document)
+    assert {"change", "e2e_s", "e2e_lo", "e2e_hi", "gain_pct"} <= set(document["remedies"][0])
+    assert sum(document["shares"].values()) == pytest.approx(1.0)
+
+
+def test_a_tried_remedy_knows_whether_it_kept_its_interval():
+    tried = VerifiedRemedy("num_workers=2", "r", 10.0, 9.0, 11.0, 10.5, 20.0)
+    assert tried.held
+    assert not VerifiedRemedy("num_workers=2", "r", 10.0, 9.0, 11.0, 12.0, 20.0).held

@@ -1,0 +1,70 @@
+"""Groups of runs as numbers with their uncertainty."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgetrain.studies.repeated import ASSUMED, COLD
+from edgetrain.studies.uncertain import Uncertain
+from tests.studies.planted import planted, point
+
+
+def only(points, **how):
+    (group,) = planted(points, **how).groups
+    return group
+
+
+def test_a_single_run_scatters_as_assumed():
+    stall = only([point((100, 200))], repeats=1, noise=0.0).get("stall")
+    assert stall.value == pytest.approx(0.1)
+    assert (stall.hi / stall.lo) == pytest.approx(np.exp(2 * 1.96 * ASSUMED.stall), rel=0.05)
+
+
+def test_repeats_of_other_settings_show_how_a_single_run_scatters():
+    quiet = planted([point((100, 200), workers=count) for count in range(6)], repeats=2, noise=0.01)
+    wide = only([point((100, 200))], repeats=2, noise=0.0).get("stall")
+    narrow = quiet.groups[0].get("stall")
+    assert narrow.hi - narrow.lo < 0.5 * (wide.hi - wide.lo)
+
+
+def test_more_runs_narrow_the_interval_and_noise_widens_it():
+    def width(repeats, noise):
+        data = planted([point((100, 200), workers=count) for count in range(20)], repeats, noise)
+        return np.mean([group.get("stall").hi - group.get("stall").lo for group in data.groups])
+
+    assert width(12, 0.1) < width(3, 0.1) and width(5, 0.01) < width(5, 0.2)
+
+
+def test_settings_that_do_not_differ_rarely_look_different():
+    draw, outside, tries = np.random.default_rng(3), 0, 200
+    for _ in range(tries):
+        groups = planted(
+            [point((100 * factor, 200), workers=0) for factor in np.exp(0.1 * draw.standard_normal(3))], 1, 0
+        )
+        others = planted(
+            [point((100 * factor, 200), workers=1) for factor in np.exp(0.1 * draw.standard_normal(3))], 1, 0
+        )
+        ratio = groups.groups[0].get("stall") / others.groups[0].get("stall")
+        outside += not ratio.lo <= 1 <= ratio.hi
+    assert outside <= 0.05 * tries
+
+
+def test_what_was_not_measured_is_none_and_a_stall_of_nothing_is_not_visible():
+    group = only([point((0, 200))])
+    assert group.get("energy") is None and group.get("stall", COLD) is None
+    assert group.get("stall").value == 0 and group.visible_stall() is None
+    assert group.compute().value == pytest.approx(0.2, rel=0.02)
+
+
+def test_arithmetic_is_done_draw_by_draw():
+    one = only([point((100, 200))]).get("stall")
+    same = one / one - 1
+    assert same.lo == same.hi == 0
+    assert (one - Uncertain.exact(0.1)).value == pytest.approx(one.value - 0.1)
+    assert (1 - one).value == pytest.approx(1 - one.value)
+
+
+def test_units_of_one_setting_are_kept_apart():
+    group = only([point((10, 200), unit="a"), point((10, 300), unit="b")])
+    assert group.of_unit("b").get("compute").value > 1.3 * group.of_unit("a").get("compute").value
