@@ -19,16 +19,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from edgetrain.analysis import digest
+from edgetrain.analysis import Summary, summarize
 from edgetrain.analysis.energy import Power, energy, find_power
-from edgetrain.device.nvml import GpuProbe
+from edgetrain.device.nvml import NvmlProbe
 from edgetrain.errors import ProbeUnavailable
-from edgetrain.schema import Run
-from edgetrain.store import Store
+from edgetrain.record import FolderStore, Run
 
 HERE = Path(__file__).resolve().parent
 WITHIN, MOST_PM = 0.02, 0.03
@@ -47,7 +45,7 @@ def train(store: Path, name: str, minibatches: int, workers: int, baseload_s: fl
 
 def window_us(run: Run) -> tuple[int, int]:
     """Return the training from its second minibatch to its last: the first one compiles and allocates."""
-    asked, done = run.minibatches["asked_us"], run.minibatches["done_us"]
+    asked, done = run.minibatches()["asked_us"], run.minibatches()["done_us"]
     return int(asked[1]), int(done[-1])
 
 
@@ -64,10 +62,11 @@ def against_counter(run: Run) -> tuple[list[str], bool]:
     counted = energy(power, start_us, stop_us)
     lines, good = [], True
     for stream, column in (("gpu_power", "gpu_power_w"), ("gpu", "gpu_power_average_w")):
-        if column not in run.samples.get(stream, {}):
+        source = run.manifest.power
+        if source is None or column not in run.samples(stream):
             continue
-        manifest = {**run.manifest, "power": {**run.manifest["power"], "stream": stream, "columns": [column]}}
-        other, _ = find_power(dataclasses.replace(run, manifest=manifest))
+        this = dataclasses.replace(source, stream=stream, columns=(column,))
+        other, _ = find_power(dataclasses.replace(run, manifest=dataclasses.replace(run.manifest, power=this)))
         assert other is not None and counted is not None
         found = energy(without_counter(other), start_us, stop_us)
         assert found is not None
@@ -76,33 +75,33 @@ def against_counter(run: Run) -> tuple[list[str], bool]:
             f"| {column} | {found.joules:.1f} ± {found.pm_j:.1f} J ({pm:.2%}) | {counted.joules:.1f} ± "
             f"{counted.pm_j:.1f} J | {off:+.2%} | {found.refreshes} |"
         )
-        if column in run.manifest["power"]["columns"]:
+        if column in source.columns:
             good = abs(off) <= WITHIN and pm <= MOST_PM
     return lines, good
 
 
-def split(document: dict[str, Any]) -> tuple[list[str], bool]:
+def split(summary: Summary) -> tuple[list[str], bool]:
     """Return lines about the split of a run with planted stalls, and whether it adds up."""
-    parts = document.get("energy_by")
+    parts = summary.energy_by
     if parts is None:
-        return [f"no split: {document.get('energy_by_reason')}"], False
-    epochs = document["epochs"]
-    total, pm = sum(each["energy_j"] for each in epochs), sum(each["energy_pm_j"] for each in epochs)
-    added = parts["stall_j"] + parts["compute_j"] + parts["baseload_j"]
-    stall_s, e2e_s = sum(each["fetch_stall_s"] for each in epochs), sum(each["e2e_s"] for each in epochs)
+        return [f"no split: {summary.energy_by_reason}"], False
+    epochs = summary.epochs
+    total, pm = sum(each.energy_j or 0.0 for each in epochs), sum(each.energy_pm_j or 0.0 for each in epochs)
+    added = parts.stall_j + parts.compute_j + parts.baseload_j
+    stall_s, e2e_s = sum(each.fetch_stall_s or 0.0 for each in epochs), sum(each.e2e_s for each in epochs)
     lines = [
         f"- {e2e_s:.1f} s, of which {stall_s:.1f} s fetch stall",
-        f"- total {total:.1f} ± {pm:.1f} J; stall {parts['stall_j']:.1f} J + compute {parts['compute_j']:.1f} J + "
-        f"baseload {parts['baseload_j']:.1f} J = {added:.1f} J",
-        f"- above baseload, stalls draw {parts['stall_j'] / stall_s:.1f} W and compute "
-        f"{parts['compute_j'] / (e2e_s - stall_s):.1f} W",
+        f"- total {total:.1f} ± {pm:.1f} J; stall {parts.stall_j:.1f} J + compute {parts.compute_j:.1f} J + "
+        f"baseload {parts.baseload_j:.1f} J = {added:.1f} J",
+        f"- above baseload, stalls draw {parts.stall_j / stall_s:.1f} W and compute "
+        f"{parts.compute_j / (e2e_s - stall_s):.1f} W",
     ]
     return lines, abs(added - total) <= pm
 
 
 def refreshes() -> str:
     """Return how often each power reading has a new value, read as fast as it goes."""
-    probe = GpuProbe()
+    probe = NvmlProbe()
     found = []
     for column in ("gpu_power_w", "gpu_power_average_w", "gpu_energy_j"):
         if column in probe.columns:
@@ -130,22 +129,22 @@ def main() -> int:
         print(f"no GPU to measure: {error}", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder))
+        store = FolderStore(Path(folder))
         first = train(store.path, "steady", CALIBRATION, options.workers, 0, compute)
-        step_s = digest(store.open(first)).document()["minibatch"]["mean_ms"] / 1e3
+        step_s = (summarize(store.open(first)).minibatch.mean_ms or 0.0) / 1e3
         count = max(int(seconds * 1.1 / step_s), CALIBRATION)
         lines, close = against_counter(store.open(train(store.path, "steady", count, options.workers, 5, compute)))
         # The paced run trains three fifths of the time, in the loop's own process.
         paced_s = options.paced_seconds or seconds
         paced = train(store.path, "paced", max(int(paced_s * 0.6 / step_s), CALIBRATION), 0, 10, compute)
-        parts, adds_up = split(digest(store.open(paced)).document())
+        parts, adds_up = split(summarize(store.open(paced)))
     text = "\n".join(
         [
             "# Energy",
             "",
             f"`python benchmarks/energy.py --seconds {seconds:g}` on {about}. Origin: measured.",
             "",
-            f"ResNet-18, batch 64, {step_s * 1e3:.1f} ms a minibatch, about {seconds:g} s of training.",
+            f"ResNet-18, batch 64, {step_s * 1e3:.1f} ms per minibatch, about {seconds:g} s of training.",
             "",
             "| reading | integral | counter | difference | refreshes |",
             "|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""Two trainings for the energy benchmark: one that never waits, one that stands still at known instants.
+"""Trainings for the energy benchmarks: one that never waits, others that stand still at known instants.
 
 Named as `energy_workload:steady` and `energy_workload:paced` to `edgetrain run`, with this folder on PYTHONPATH. The
 pictures stay on the accelerator and the loader hands out labels alone, so that only what is planted makes the loop
@@ -7,6 +7,7 @@ wait; 64 of them a minibatch keep the accelerator busier than the host that feed
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from typing import Any
@@ -68,3 +69,29 @@ def steady() -> dict[str, Any]:
 def paced() -> dict[str, Any]:
     """Train for three seconds, stand still for two, again and again; needs workers = 0."""
     return _workload(paced=True)
+
+
+class PlantedLabels(Dataset[Any]):
+    """Labels; before each minibatch the loader sleeps as long as a list in the environment says, over and over."""
+
+    def __init__(self) -> None:
+        self._stalls_ms = json.loads(os.environ["ENERGY_STALLS_MS"])
+        self._calls = 0
+
+    def __len__(self) -> int:
+        return SAMPLES
+
+    def __getitem__(self, index: int) -> int:
+        minibatch, first = divmod(self._calls, BATCH_SIZE)
+        self._calls += 1
+        if first == 0:
+            stall_ms = self._stalls_ms[minibatch % len(self._stalls_ms)]
+            if stall_ms:
+                time.sleep(stall_ms / 1e3)
+        return index % 1000
+
+
+def planted() -> dict[str, Any]:
+    """Train the network that the environment names with the stalls it lists."""
+    network = build(os.environ.get("ENERGY_NETWORK", "resnet18"), 1000)
+    return {"network": network, "dataset": PlantedLabels(), "step": Step(), "batch_size": BATCH_SIZE}

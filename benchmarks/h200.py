@@ -23,13 +23,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgetrain.analysis import digest
+from edgetrain.analysis import EpochSummary, Summary, summarize
 from edgetrain.device import open_device
 from edgetrain.errors import EdgetrainError
+from edgetrain.record import FolderStore
 from edgetrain.runner import execute
 from edgetrain.schema import Experiment, Loading, Workload
-from edgetrain.store import Store
-from edgetrain.workload.generate import Recipe, generate
+from edgetrain.workload import DatasetRecipe, generate_dataset
 
 HERE = Path(__file__).resolve().parent
 NETWORKS = ("mobilenet_v3", "resnet18")
@@ -55,7 +55,7 @@ def experiment(network: str, dataset: Path, workers: int, options: argparse.Name
         Workload(network, dataset=str(dataset), classes=1000, batch_size=options.batch_size),
         Loading(workers=workers, cache="cold", pin_memory=options.compute in ("auto", "cuda")),
         epochs=2,
-        max_minibatches=cap,
+        minibatches=cap,
         compute=options.compute,
         compute_ms=options.compute_ms,
         timing=options.timing,
@@ -66,7 +66,7 @@ def experiment(network: str, dataset: Path, workers: int, options: argparse.Name
 
 
 def affordable(step_s: float, settings: Sequence[tuple[str, int]], options: argparse.Namespace) -> int | None:
-    """Return a cap of minibatches an epoch where the matrix would outlast its budget; None where it does not."""
+    """Return a cap of minibatches per epoch where the matrix would outlast its budget; None where it does not."""
     full = -(-options.files // options.batch_size)
     # Without workers a minibatch takes what was seen; with them at best that over their number.
     per_minibatch_s = sum(step_s / max(1, min(workers, os.cpu_count() or 1)) for _, workers in settings)
@@ -75,30 +75,30 @@ def affordable(step_s: float, settings: Sequence[tuple[str, int]], options: argp
     return None if fits >= full else max(fits, 8)
 
 
-def row(document: dict[str, Any], epoch: dict[str, Any]) -> str:
+def row(summary: Summary, epoch: EpochSummary) -> str:
     """Return one line of the table: per minibatch, so that settings compare."""
-    count = epoch["minibatches"]
+    count, stall_s = epoch.minibatches, epoch.fetch_stall_s
 
-    def ms(name: str) -> str:
-        return "–" if epoch[name] is None else f"{1e3 * epoch[name] / count:.2f}"
+    def ms(seconds: float | None) -> str:
+        return "–" if seconds is None else f"{1e3 * seconds / count:.2f}"
 
-    causes = epoch["stall_by"]
-    cause = "–" if not causes else CAUSES[max(causes, key=lambda name: causes[name])]
-    before = epoch["cached_share_before"]
-    read = epoch["read_bytes"]
-    rate = document["workload"]["batch_size"] * count / epoch["e2e_s"]
+    causes = epoch.stall_by
+    cause = "–" if causes is None else CAUSES[max(CAUSES, key=lambda name: float(getattr(causes, name)))]
+    before, read = epoch.cached_share_before, epoch.read_bytes
+    rate = (summary.workload.batch_size or 0) * count / epoch.e2e_s
+    parts_s = (epoch.e2e_s, stall_s, epoch.copy_s, epoch.compute_s, epoch.overhead_s, epoch.hidden_wait_s)
     cells = [
-        document["workload"]["network"],
-        str(document["loading"]["workers"]),
-        "cold" if epoch["epoch"] == 0 else "warm",
+        str(summary.workload.network),
+        str(summary.loading.workers if summary.loading else None),
+        "cold" if epoch.epoch == 0 else "warm",
         str(count),
-        *(ms(name) for name in ("e2e_s", "fetch_stall_s", "copy_s", "compute_s", "overhead_s", "hidden_wait_s")),
-        f"{epoch['fetch_stall_s'] / epoch['e2e_s']:.0%}",
+        *(ms(seconds) for seconds in parts_s),
+        "–" if stall_s is None else f"{stall_s / epoch.e2e_s:.0%}",
         cause,
         f"{rate:.0f}",
         "–" if before is None else f"{before:.0%}",
         "–" if read is None else f"{read / 1e6:.0f}",
-        "–" if epoch["energy_j"] is None else f"{epoch['energy_j']:.0f} ± {epoch['energy_pm_j']:.0f}",
+        "–" if epoch.energy_j is None else f"{epoch.energy_j:.0f} ± {epoch.energy_pm_j:.0f}",
     ]
     return "| " + " | ".join(cells) + " |"
 
@@ -110,46 +110,46 @@ HEADER = (
 )
 
 
-def matrix(store: Store, dataset: Path, options: argparse.Namespace) -> tuple[list[str], list[str]]:
+def matrix(store: FolderStore, dataset: Path, options: argparse.Namespace) -> tuple[list[str], list[str]]:
     """Run every setting; return the table's rows and what there is to say about them."""
     settings = [(network, workers) for network in options.networks for workers in options.workers]
     pace = experiment(settings[0][0], dataset, 0, options, PACE)
-    first = digest(store.open(execute(pace, "auto", store))).document()
-    step_s = first["minibatch"]["median_ms"] / 1e3
+    first = summarize(store.open(execute(pace, "auto", store).run))
+    step_s = (first.minibatch.median_ms or 0.0) / 1e3
     cap = options.minibatches or affordable(step_s, settings, options)
-    say(f"about {1e3 * step_s:.0f} ms a minibatch without workers; cap {cap or 'none'}")
+    say(f"about {1e3 * step_s:.0f} ms per minibatch without workers; cap {cap or 'none'}")
     random.Random(options.seed).shuffle(settings)
-    found: dict[tuple[str, int], dict[str, Any]] = {}
+    found: dict[tuple[str, int], Summary] = {}
     notes: list[str] = [] if cap is None else [f"Epochs are cut at {cap} minibatches to fit the machine's time."]
     for network, workers in settings:
         try:
-            name = execute(experiment(network, dataset, workers, options, cap), "auto", store)
+            name = execute(experiment(network, dataset, workers, options, cap), "auto", store).run
         except EdgetrainError as error:
             notes.append(f"{network} with {workers} workers failed: {error}")
             say(notes[-1])
             continue
-        document = digest(store.open(name)).document()
-        found[network, workers] = document
-        parts = " / ".join(f"{epoch['e2e_s']:.1f} s" for epoch in document["epochs"])
+        summary = summarize(store.open(name))
+        found[network, workers] = summary
+        parts = " / ".join(f"{epoch.e2e_s:.1f} s" for epoch in summary.epochs)
         say(f"{network}, {workers} workers: {parts}")
-    rows = [row(found[key], epoch) for key in sorted(found) for epoch in found[key]["epochs"]]
-    overheads = [document["overhead_pct"] for document in found.values() if document["overhead_pct"] is not None]
+    rows = [row(found[key], epoch) for key in sorted(found) for epoch in found[key].epochs]
+    overheads = [each.overhead_pct for each in found.values() if each.overhead_pct is not None]
     if overheads:
         notes.append(f"The tool's own cost, as each run measured it: {min(overheads):.2g} to {max(overheads):.2g} %.")
-    doubts = sorted({doubt["kind"] for document in found.values() for doubt in document["doubts"]})
+    doubts = sorted({doubt.kind for each in found.values() for doubt in each.doubts})
     notes.append(f"Doubts of these runs: {', '.join(doubts) or 'none'}.")
-    origins = sorted({str(document["origin"]) for document in found.values()})
-    device = next(iter(found.values()), {}).get("device") or {}
-    compute = next(iter(found.values()), {}).get("compute") or {}
-    notes.insert(
-        0,
-        f"Machine: {compute.get('name') or device.get('gpu') or device.get('model')}, {device.get('cores')} cores, "
-        f"kernel {device.get('kernel')}, torch {device.get('torch')}. Origin: {', '.join(origins)}.",
-    )
+    origins = sorted({str(each.origin) for each in found.values()})
+    for one in list(found.values())[:1]:
+        name = (one.compute.name if one.compute else None) or one.device.gpu or one.device.model
+        notes.insert(
+            0,
+            f"Machine: {name}, {one.device.cores} cores, kernel {one.device.kernel}, torch {one.device.torch}. "
+            f"Origin: {', '.join(origins)}.",
+        )
     return rows, notes
 
 
-def energy_check(store: Store, options: argparse.Namespace) -> list[str]:
+def energy_check(store: FolderStore, options: argparse.Namespace) -> list[str]:
     """Compare integral and counter, and split planted stalls off; lines of Markdown."""
     if open_device().total_power() is None:
         return ["", "Energy was not checked: this machine has no power sensor that can be read."]
@@ -159,14 +159,14 @@ def energy_check(store: Store, options: argparse.Namespace) -> list[str]:
 
     def train(name: str, minibatches: int, workers: int, baseload_s: float) -> str:
         asked = Experiment(
-            Workload(f"energy_workload:{name}", batch_size=0),
+            Workload(f"energy_workload:{name}"),
             Loading(workers=workers),
             epochs=1,
-            max_minibatches=minibatches,
+            minibatches=minibatches,
             compute=options.compute,
             baseload_s=baseload_s,
         )
-        return execute(asked, "auto", store)
+        return execute(asked, "auto", store).run
 
     seconds = options.energy_s
     try:
@@ -175,11 +175,11 @@ def energy_check(store: Store, options: argparse.Namespace) -> list[str]:
         return ["", f"Energy was not checked: {error}"]
 
 
-def _energy_lines(store: Store, energy: Any, train: Any, seconds: float) -> list[str]:
-    first = digest(store.open(train("steady", energy.CALIBRATION, 4, 0))).document()
-    step_s = first["minibatch"]["mean_ms"] / 1e3
+def _energy_lines(store: FolderStore, energy: Any, train: Any, seconds: float) -> list[str]:
+    first = summarize(store.open(train("steady", energy.CALIBRATION, 4, 0)))
+    step_s = (first.minibatch.mean_ms or 0.0) / 1e3
     lines, close = energy.against_counter(store.open(train("steady", int(seconds * 1.1 / step_s), 4, 5)))
-    paced = digest(store.open(train("paced", int(seconds * 0.4 / step_s), 0, 10))).document()
+    paced = summarize(store.open(train("paced", int(seconds * 0.4 / step_s), 0, 10)))
     parts, adds_up = energy.split(paced)
     return [
         "",
@@ -206,13 +206,13 @@ def read_options(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS))
     parser.add_argument("--workers", nargs="+", type=int, default=list(WORKERS))
     parser.add_argument("--batch-size", type=int, default=16)
-    parser.add_argument("--minibatches", type=int, help="cap an epoch at so many")
+    parser.add_argument("--minibatches", type=int, help="most minibatches per epoch")
     parser.add_argument("--compute", default="auto")
     parser.add_argument("--compute-ms", type=float, help="with --compute paced")
     parser.add_argument("--timing", default="async")
     parser.add_argument("--baseload-s", type=float, default=0.0)
     parser.add_argument(
-        "--energy-s", type=float, default=0.0, help="also check energy over so many seconds of training"
+        "--energy-s", type=float, default=0.0, help="also check energy over this many seconds of training"
     )
     parser.add_argument("--skip-matrix", action="store_true", help="energy alone")
     parser.add_argument("--budget-s", type=float, default=400.0, help="of the matrix; epochs are cut to fit")
@@ -231,12 +231,12 @@ def main() -> int:
     options = read_options()
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
-        store = Store(Path(folder) / "store")
+        store = FolderStore(Path(folder) / "store")
         rows: list[str] = []
         notes: list[str] = []
         if not options.skip_matrix:
-            what = Recipe("gld", options.files, options.seed)
-            dataset = generate(store.data / what.folder, what)
+            what = DatasetRecipe("gld", options.files, options.seed)
+            dataset = generate_dataset(store.data / what.folder, what)
             say(f"{options.files} JPEG files in {time.monotonic() - began_s:.1f} s")
             rows, notes = matrix(store, dataset, options)
             write(page(rows, notes, options, began_s), options.markdown)

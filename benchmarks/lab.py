@@ -3,10 +3,10 @@
     python benchmarks/lab.py [--quick] [--repeats 10] [-o docs/results/lab.md]
 
 Needs root and a quiet machine. The own cost is paired: each repeat makes one run outside the lab and one inside it with
-limits that limit nothing (all cores, most of the RAM, a warm dataset on the slow disk), in random order; the statistic
-is the ratio of their epochs after the first, with a 90 % interval over the repeats (Student's t on logarithms). Of a
-run's later epochs the quicker half counts: a shared host slows a core by a tenth for seconds at a time, and whatever
-the lab costs is paid in every epoch.
+limits that do not restrict anything (all cores, most of the RAM, a warm dataset on the slow disk), in random order; the
+statistic is the ratio of their epochs after the first, with a 90 % interval over the repeats (Student's t on
+logarithms). Of a run's later epochs the faster half counts: a shared host slows a core by a tenth for seconds at a
+time, and the cost of the lab is in every epoch.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ import tempfile
 import time
 from pathlib import Path
 
-from edgetrain.analysis import digest
+from edgetrain.analysis import summarize
 from edgetrain.errors import EdgetrainError
-from edgetrain.lab.measure import TOLERANCE, measure
+from edgetrain.lab import TOLERANCE, measure_limits
+from edgetrain.record import FolderStore
 from edgetrain.runner import execute
-from edgetrain.runner.reproduce_data import light_pictures
-from edgetrain.schema import Experiment, Loading, Workload
-from edgetrain.store import Store
+from edgetrain.schema import Experiment, Limits, Loading, Workload
+from edgetrain.studies.pictures import LightPictures
 
 # Student's t, 95 % one-sided, by degrees of freedom: a 90 % interval.
 T95 = {2: 2.920, 3: 2.353, 4: 2.132, 5: 2.015, 6: 1.943, 7: 1.895, 8: 1.860, 9: 1.833, 10: 1.812, 11: 1.796, 14: 1.761}
 
 
 def say(text: str) -> None:
-    """Tell on stderr."""
+    """Print on stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 def proofs_markdown() -> tuple[list[str], bool]:
     """Measure every limit; return the table and whether all hold."""
-    proofs = measure(say=say)
+    proofs = measure_limits(say=say)
     lines = ["| limit | what | asked | got | off | within 15 % | by |", "|---|---|---|---|---|---|---|"]
     for proof in proofs:
         off = "–" if proof.off is None else f"{proof.off:+.1%}"
@@ -51,17 +51,17 @@ def proofs_markdown() -> tuple[list[str], bool]:
     return lines, all(proof.holds is not False for proof in proofs)
 
 
-def later_s(store: Store, run: str) -> float:
-    """Return the mean of the quicker half of the epochs after the first."""
-    times = sorted(epoch["e2e_s"] for epoch in digest(store.open(run)).epochs[1:])
+def later_s(store: FolderStore, run: str) -> float:
+    """Return the mean of the faster half of the epochs after the first."""
+    times = sorted(epoch.e2e_s for epoch in summarize(store.open(run)).epochs[1:])
     return statistics.fmean(times[: (len(times) + 1) // 2])
 
 
 def own_cost(repeats: int, epochs: int) -> tuple[float, float, float, list[float]]:
     """Return the ratio inside over outside, with its 90 % interval, and every pair's."""
     with tempfile.TemporaryDirectory(prefix="edgetrain-own-cost-") as folder:
-        store = Store(folder)
-        dataset = light_pictures(store.data, 61 * 16)
+        store = FolderStore(folder)
+        dataset = LightPictures(61 * 16).make(store.data)
         plain = Experiment(
             Workload("mobilenet_v3", dataset=str(dataset)),
             Loading(workers=1, cache="warm"),
@@ -70,7 +70,7 @@ def own_cost(repeats: int, epochs: int) -> tuple[float, float, float, list[float
             compute_ms=1.0,
         )
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        limits = {"storage": "ssd", "page_cache": int(total * 0.8), "cores": len(os.sched_getaffinity(0))}
+        limits = Limits(storage="ssd", page_cache=str(int(total * 0.8)), cores=len(os.sched_getaffinity(0)))
         inside = Experiment(
             plain.workload, plain.loading, epochs=epochs, compute="paced", compute_ms=1.0, limits=limits
         )
@@ -80,7 +80,7 @@ def own_cost(repeats: int, epochs: int) -> tuple[float, float, float, list[float
             pair = [("outside", plain), ("inside", inside)]
             order.shuffle(pair)
             try:
-                took = {name: later_s(store, execute(experiment, "auto", store)) for name, experiment in pair}
+                took = {name: later_s(store, execute(experiment, "auto", store).run) for name, experiment in pair}
             except (EdgetrainError, statistics.StatisticsError) as error:
                 say(f"pair {number + 1}/{repeats} left out: {error}")
                 continue
@@ -118,7 +118,7 @@ def main() -> int:
         "## What an unlimited lab costs",
         "",
         f"{len(ratios)} pairs in random order, MobileNetV3's loader with one worker, warm, paced step of 1 ms; ratio"
-        f" of the quicker half of the later epochs, inside over outside: **{ratio:.3f}**,"
+        f" of the faster half of the later epochs, inside over outside: **{ratio:.3f}**,"
         f" 90 % interval {low:.3f} to {high:.3f}"
         f" ({'below' if high < 1.02 else '**not below**'} 1.02).",
         "",

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from edgetrain.workload import datasets
-from edgetrain.workload.catalog import entry
+from edgetrain.workload import entry, open_dataset, survey
 from edgetrain.workload.networks.resnet import BasicBlock
 from edgetrain.workload.transforms import for_workload
 
@@ -27,7 +26,7 @@ def deep(dataset: str) -> dict[str, Any]:
             layers.append(BasicBlock(channels, width, 1 if channels == width else 2, nn.BatchNorm2d))
             channels = width
     known = entry("mobilenet_v3")
-    pictures = datasets.open_dataset(datasets.survey(dataset, known), for_workload(known))
+    pictures = open_dataset(survey(dataset, known), for_workload(known))
     torch.manual_seed(0)
     network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, known.classes))
     return {"network": network, "dataset": pictures, "batch_size": 8}

@@ -4,7 +4,7 @@
     python benchmarks/prediction.py --quick    three seeds, no transferred network
 
 Needs the published tables and figures in ../shared (or EDGETRAIN_SHARED). Every table is predicted under a prior that
-its own network was left out of. For one core: OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1.
+excludes its own network. For one core: OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations
@@ -14,18 +14,33 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from xavier_modes import MODES, read_modes
 
-from edgetrain.predict import baselines, choose_modes, fit, load_prior, read_table
-from edgetrain.predict.base import ModeTable, bare
-from edgetrain.predict.evaluate import Method, evaluate, physics
-from edgetrain.predict.modes.learn import learn_entry
-from edgetrain.predict.modes.prior import Prior, dump_prior
+from edgetrain.documents import to_document
+from edgetrain.prediction import (
+    IntervalFigures,
+    MethodErrors,
+    ModeTable,
+    PredictionMethod,
+    Prior,
+    bare,
+    choose_modes,
+    compare_methods,
+    dump_prior,
+    fit,
+    gaussian_process,
+    learn_entry,
+    linear_model,
+    load_prior,
+    physics,
+    read_table,
+    transferred_network,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("EDGETRAIN_SHARED", ROOT.parent / "shared"))
@@ -33,7 +48,7 @@ RESULT = ROOT / "docs" / "results" / "prediction.md"
 COUNTS = (5, 10, 20, 50)
 NETWORKS = ("resnet", "mobnet", "lstm")
 REFERENCE = {"resnet": "mobnet", "mobnet": "resnet", "lstm": "resnet"}  # what the network baseline is transferred from
-ASKED_TIME, ASKED_POWER = (6.0, 5.3, 4.0, 3.0), (3.6, 3.4, 2.5, 1.8)
+REQUIRED_TIME, REQUIRED_POWER = (6.0, 5.3, 4.0, 3.0), (3.6, 3.4, 2.5, 1.8)
 NAMES = {
     "physics": "ours",
     "linear": "linear (SIGMETRICS)",
@@ -67,27 +82,27 @@ def learn_prior(path: Path) -> None:
     path.write_text(dump_prior(Prior("orin", tuple(entries), about)), encoding="utf-8")
 
 
-def agx(seeds: int, with_network: bool) -> tuple[dict[Any, Any], list[str]]:
+def agx(seeds: int, with_network: bool) -> tuple[Found, list[str]]:
     """Return what each method found for each network, count and way of choosing, and the section about it."""
-    found: dict[Any, Any] = {}
+    found: Found = {}
     for name in NETWORKS:
         table, prior = table_of(f"orin_agx_{name}_train"), load_prior("orin", without=(name,))
-        methods: list[Method] = [physics(prior), baselines.linear(), baselines.gaussian_process()]
+        methods: list[PredictionMethod] = [physics(prior), linear_model(), gaussian_process()]
         if with_network:
-            methods.append(baselines.network(table_of(f"orin_agx_{REFERENCE[name]}_train")))
+            methods.append(transferred_network(table_of(f"orin_agx_{REFERENCE[name]}_train")))
         for count in COUNTS:
             for chance in (False, True):
-                done = evaluate(table, count, seeds, prior, methods, chance)["methods"]
+                done = compare_methods(table, count, seeds, prior, methods, chance).methods
                 for method, values in done.items():
                     found[name, count, chance, method] = values
-                tell(f"{name} {count} {'random' if chance else 'chosen'}", done)
+                progress(f"{name} {count} {'random' if chance else 'chosen'}", done)
     lines = [
         "## Orin AGX, leave-one-network-out",
         "",
         f"Mean over {', '.join(NETWORKS)} and {seeds} seeds, error in %.",
         "",
     ]
-    for quantity, asked in (("time", ASKED_TIME), ("power", ASKED_POWER), ("energy", (None, 6.0, None, None))):
+    for quantity, asked in (("time", REQUIRED_TIME), ("power", REQUIRED_POWER), ("energy", (None, 6.0, None, None))):
         lines += [
             f"**{quantity}**",
             "",
@@ -99,22 +114,39 @@ def agx(seeds: int, with_network: bool) -> tuple[dict[Any, Any], list[str]]:
             for chance in (False, True):
                 cells = [f"{over(found, count, chance, method, quantity):.2f}" for count in COUNTS]
                 lines.append(f"| {NAMES[method]} | {'random' if chance else 'chosen'} | " + " | ".join(cells) + " |")
-        lines.append("| asked for | chosen | " + " | ".join("–" if a is None else f"≤ {a:g}" for a in asked) + " |")
+        lines.append("| required | chosen | " + " | ".join("–" if a is None else f"≤ {a:g}" for a in asked) + " |")
         lines.append("")
     return found, lines
 
 
-def over(found: dict[Any, Any], count: int, chance: bool, method: str, quantity: str) -> float:
+def error(found: MethodErrors, quantity: str) -> float:
+    """Return the mean error of one quantity."""
+    return {"time": found.time, "power": found.power, "energy": found.energy}[quantity].mape.mean
+
+
+def of(figures: IntervalFigures | None, quantity: str) -> float:
+    """Return an interval figure of one quantity."""
+    assert figures is not None
+    return {"time": figures.time, "power": figures.power, "energy": figures.energy}[quantity]
+
+
+def over(found: Found, count: int, chance: bool, method: str, quantity: str) -> float:
     """Return the mean error over the networks."""
-    return float(np.mean([found[name, count, chance, method][quantity]["mape"]["mean"] for name in NETWORKS]))
+    return float(np.mean([error(found[name, count, chance, method], quantity) for name in NETWORKS]))
 
 
-Row = tuple[str, str, int, Any]  # table, what was left out of the prior, modes profiled, what was found
+Found = dict[tuple[str, int, bool, str], MethodErrors]  # network, modes, random?, method
+Row = tuple[str, str, int, MethodErrors]  # table, what was left out of the prior, modes profiled, what was found
 
 
-def each_table(seeds: int, found: dict[Any, Any]) -> tuple[list[Row], list[str]]:
+def each_table(seeds: int, found: Found) -> tuple[list[Row], list[str]]:
     """Return error, coverage and width for each table apart, Orin Nano and inference included."""
-    lines = ["## Each table", "", "Ours, chosen modes. Inside: share of the unseen modes in the 90 % interval.", ""]
+    lines = [
+        "## Each table",
+        "",
+        "Our method, chosen modes. Inside: share of the unseen modes in the 90 % interval.",
+        "",
+    ]
     lines += [
         "| table | left out of the prior | modes | time | power | energy | inside: time / power | "
         "width / error: time / power |"
@@ -128,59 +160,61 @@ def each_table(seeds: int, found: dict[Any, Any]) -> tuple[list[Row], list[str]]
         for without in (name, f"{name}@orin-nano"):
             prior = load_prior("orin", without=(without,))
             for count in (5, 10, 20):
-                done = evaluate(table, count, seeds, prior)["methods"]["physics"]
+                done = compare_methods(table, count, seeds, prior).methods["physics"]
                 rows.append((f"orin_nano_{name}_train", without, count, done))
         table = table_of(f"orin_agx_{name}_infer")
         for count in (10, 20, 50):
-            done = evaluate(table, count, seeds, load_prior("orin", without=(name,)))["methods"]["physics"]
+            done = compare_methods(table, count, seeds, load_prior("orin", without=(name,))).methods["physics"]
             rows.append((f"orin_agx_{name}_infer", name, count, done))
-        tell(f"{name} on Orin Nano and inferring", {})
+        progress(f"{name} on Orin Nano and inferring", {})
     for table_name, without, count, done in rows:
-        error = {q: done[q]["mape"]["mean"] for q in ("time", "power", "energy")}
-        inside, width = done["coverage90"], done["width90"]
+        errors = {q: error(done, q) for q in ("time", "power", "energy")}
+        inside, width = done.coverage90, done.width90
         lines.append(
             f"| {table_name} | {without} | {count} | "
-            f"{error['time']:.2f} | {error['power']:.2f} | {error['energy']:.2f} | "
-            f"{inside['time']:.0f} / {inside['power']:.0f} % | "
-            f"{width['time'] / error['time']:.1f} / {width['power'] / error['power']:.1f} |"
+            f"{errors['time']:.2f} | {errors['power']:.2f} | {errors['energy']:.2f} | "
+            f"{of(inside, 'time'):.0f} / {of(inside, 'power'):.0f} % | "
+            f"{of(width, 'time') / errors['time']:.1f} / {of(width, 'power') / errors['power']:.1f} |"
         )
     lines += ["", "`resnet@orin-nano` leaves the same network's AGX entry in the prior; `resnet` leaves out both.", ""]
     return rows, lines
 
 
 def judge(rows: list[Row]) -> list[str]:
-    """Return what was asked of single tables, and where this run does not show it."""
+    """Return what is required of single tables, and where this run misses it."""
     asked = [row for row in rows if row[0].endswith("_train") and row[2] <= 20 and "@" not in row[1]]
     lines = []
 
     def say(text: str, missed: list[str]) -> None:
         lines.append(
-            f"- {'**NOT ALL**' if missed else 'yes'}: {text}" + (f"; not {', '.join(missed)}" if missed else "")
+            f"- {'**missed**' if missed else 'met'}: {text}" + (f"; not {', '.join(missed)}" if missed else "")
         )
 
     for quantity in ("time", "power"):
-        inside = [(f"{t} at {n}: {d['coverage90'][quantity]:.1f} %", d["coverage90"][quantity]) for t, _, n, d in asked]
+        inside = [
+            (f"{t} at {n}: {of(d.coverage90, quantity):.1f} %", of(d.coverage90, quantity)) for t, _, n, d in asked
+        ]
         say(
-            f"85 to 95 % of {quantity} inside on each training table at 5, 10, 20",
+            f"85 to 95 % of {quantity} inside the 90 % interval on each training table at 5, 10, 20 modes",
             [w for w, c in inside if not 85 <= c <= 95],
         )
-        ratio = [(t, n, d["width90"][quantity] / d[quantity]["mape"]["mean"]) for t, _, n, d in asked]
+        ratio = [(t, n, of(d.width90, quantity) / error(d, quantity)) for t, _, n, d in asked]
         say(f"width of {quantity} at most 5 x error", [f"{t} at {n}: {x:.2f}" for t, n, x in ratio if x > 5])
     nano = [row for row in rows if row[0].startswith("orin_nano") and row[2] == 10]
     for quantity, most in (("time", 5.5), ("power", 3.8)):
-        over_it = [f"{t} without {w}" for t, w, _, d in nano if d[quantity]["mape"]["mean"] > most]
+        over_it = [f"{t} without {w}" for t, w, _, d in nano if error(d, quantity) > most]
         say(f"Orin Nano at 10 modes: {quantity} within {most} %", over_it)
     return [*lines, ""]
 
 
-def verdicts(found: dict[Any, Any]) -> list[str]:
-    """Return what was asked for, and whether this run shows it."""
-    lines = ["## Asked for, and shown by this run", ""]
+def verdicts(found: Found) -> list[str]:
+    """Return what is required, and whether this run shows it."""
+    lines = []
 
     def say(text: str, shown: bool) -> None:
-        lines.append(f"- {'yes' if shown else '**NO**'}: {text}")
+        lines.append(f"- {'met' if shown else '**missed**'}: {text}")
 
-    for quantity, asked in (("time", ASKED_TIME), ("power", ASKED_POWER)):
+    for quantity, asked in (("time", REQUIRED_TIME), ("power", REQUIRED_POWER)):
         ours = [over(found, count, False, "physics", quantity) for count in COUNTS]
         spelled = " / ".join(f"{value:.2f}" for value in ours)
         kept = all(value <= most for value, most in zip(ours, asked, strict=True))
@@ -196,7 +230,7 @@ def verdicts(found: dict[Any, Any]) -> list[str]:
     said = ", ".join(f"{NAMES[m]} {ratio:.1f}" for m, ratio in ratios.items())
     say(f"at 10 modes by a factor of two in time: {said}", min(ratios.values()) >= 2)
     if "network" in others:
-        bar = [found[name, 50, True, "network"]["time"]["mape"]["mean"] for name in ("resnet", "mobnet")]
+        bar = [error(found[name, 50, True, "network"], "time") for name in ("resnet", "mobnet")]
         say(f"the transferred network reaches 11 % at 50 random modes: {bar[0]:.1f}, {bar[1]:.1f} %", max(bar) <= 11)
     joules = over(found, 10, False, "physics", "energy")
     say(f"energy per epoch at 10 modes within 6 %: {joules:.2f}", joules <= 6)
@@ -210,9 +244,9 @@ def xavier() -> list[str]:
     lines = [
         "## AGX Xavier, the published modes a to j",
         "",
-        "From e, f, i, j, as the SIGMETRICS paper chose them with all ten",
+        "From e, f, i, j, which the SIGMETRICS paper chose with all ten",
     ]
-    lines += ["modes in view; epoch times, error in % over the six others. Origin of the truth: published.", ""]
+    lines += ["modes known; epoch times, error in % over the six others. Origin of the truth: published.", ""]
     lines += [
         "| network | ours: mean (worst mode) | linear: mean (worst mode) | modes we would have chosen | "
         "ours from those, over the rest |"
@@ -225,7 +259,7 @@ def xavier() -> list[str]:
         cells = []
         for predictor in (
             fit(table.take(seen), prior, board=bare(table)),
-            baselines.linear().fit(table.take(seen), table, 0),
+            linear_model().fit(table.take(seen), table, 0),
         ):
             wrong = 100 * np.abs(predictor.predict(bare(table)).time_s / table.time_s - 1)[unseen]
             cells.append((wrong.mean(), wrong.max()))
@@ -248,13 +282,13 @@ def xavier() -> list[str]:
 
 
 def widening(seeds: int) -> list[str]:
-    """Return how intervals answer when the table scatters more around the physics than it does."""
+    """Return how intervals change when the table scatters more around the model than it does."""
     table, prior = table_of("orin_agx_lstm_train"), load_prior("orin", without=("lstm",))
     smooth = fit(table, prior).predict(bare(table))
     lines = [
         "## Residuals scaled",
         "",
-        "The LSTM table with its residuals around a fit of all modes scaled, 20 modes:",
+        "The LSTM table with its residuals around a fit of all modes multiplied by a factor, 20 modes:",
         "",
     ]
     lines += ["| residuals | width of the 90 % interval: time / power | inside: time / power |", "|---|---|---|"]
@@ -264,11 +298,11 @@ def widening(seeds: int) -> list[str]:
             time_s=smooth.time_s * (table.time_s / smooth.time_s) ** factor,
             power_w=smooth.power_w * (table.power_w / smooth.power_w) ** factor,
         )
-        done = evaluate(rougher, 20, seeds, prior)["methods"]["physics"]
-        width, inside = done["width90"], done["coverage90"]
+        done = compare_methods(rougher, 20, seeds, prior).methods["physics"]
+        width, inside = done.width90, done.coverage90
         lines.append(
-            f"| x {factor:g} | {width['time']:.1f} / {width['power']:.1f} % | "
-            f"{inside['time']:.0f} / {inside['power']:.0f} % |"
+            f"| x {factor:g} | {of(width, 'time'):.1f} / {of(width, 'power'):.1f} % | "
+            f"{of(inside, 'time'):.0f} / {of(inside, 'power'):.0f} % |"
         )
     return [*lines, ""]
 
@@ -288,15 +322,15 @@ def speed() -> list[str]:
     planned = time.process_time() - begun
     return [
         "## Cost", "",
-        f"- fit 10 modes and predict all {len(board):,} of Orin AGX: {fitted:.2f} s of one core (asked: ≤ 5 s)",
-        f"- plan the next mode among them: {planned:.2f} s of one core (asked: ≤ 2 s)", "",
+        f"- fit 10 modes and predict all {len(board):,} of Orin AGX: {fitted:.2f} s of one core (required: ≤ 5 s)",
+        f"- plan the next mode among them: {planned:.2f} s of one core (required: ≤ 2 s)", "",
     ]  # fmt: skip
 
 
-PUBLISHED = """## How far to trust this
+PUBLISHED = """## Limits of this evaluation
 
 The model, its scatter factors, the design and the calibration were chosen on these same tables and seeds (see
-docs/prediction.md): networks were left out of the prior, not of the choices. Expect unseen tables to be somewhat worse.
+docs/prediction.md): networks were left out of the prior, but not of these choices. Other tables will be somewhat worse.
 
 ## Published figures, for orientation
 
@@ -306,11 +340,9 @@ SIGMETRICS linear model misses the six modes of AGX Xavier it did not see by 20,
 """
 
 
-def tell(what: str, done: dict[str, Any]) -> None:
-    """Say on stderr how far we are."""
-    errors = ", ".join(
-        f"{NAMES[m]} {v['time']['mape']['mean']:.2f}/{v['power']['mape']['mean']:.2f}" for m, v in done.items()
-    )
+def progress(what: str, done: Mapping[str, MethodErrors]) -> None:
+    """Report progress on stderr."""
+    errors = ", ".join(f"{NAMES[m]} {error(v, 'time'):.2f}/{error(v, 'power'):.2f}" for m, v in done.items())
     print(f"{time.strftime('%H:%M:%S')} {what} {errors}", file=sys.stderr, flush=True)
 
 
@@ -332,16 +364,17 @@ def main() -> None:
     command = "python benchmarks/prediction.py" + (" --quick" if options.quick else "")
     found, lines = agx(seeds, with_network=not options.quick)
     about = (
-        f"`{command}` ({seeds} seeds; a seed restricts what may be profiled to a random quarter of the table; errors "
-        "are over the modes not profiled; origin: predicted, held against published measurements of the DREAM:Lab)."
+        f"{seeds} seeds; each restricts profiling to a random quarter of the table; errors are over the modes not "
+        "profiled. Predictions are compared with published measurements of the DREAM:Lab."
     )
     rows, tables = each_table(seeds, found)
-    page = ["# Prediction from few modes: results", "", about, "", *verdicts(found), *judge(rows), *lines, *tables]
+    page = ["# Prediction from few modes", "", *verdicts(found), *judge(rows), about, "", *lines, *tables]
     page += [*widening(min(seeds, 5)), *xavier(), *speed(), PUBLISHED]
+    page += [f"Command: `{command}`, {time.strftime('%Y-%m-%d')}.", ""]
     text = "\n".join(page)
     if options.json:
         options.json.write_text(
-            json.dumps({" ".join(map(str, key)): value for key, value in found.items()}), encoding="utf-8"
+            json.dumps({" ".join(map(str, key)): to_document(value) for key, value in found.items()}), encoding="utf-8"
         )
     if options.print:
         print(text)

@@ -41,7 +41,7 @@ class Scenario:
 
 
 def every(period: int, rare: Callable[[], inject.Log], usual: Callable[[], inject.Log], index: int) -> inject.Log:
-    """The usual cost for each sample, and a rare one for the first sample of every so many minibatches."""
+    """The usual cost for each sample, and a rare one for the first sample of every nth minibatch."""
     slow = index % (period * BATCH) == 0
     return inject.add(usual(), rare()) if slow else usual()
 

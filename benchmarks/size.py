@@ -64,10 +64,19 @@ def write(path: Path, count: int, seed: int = 0) -> None:
             "copied_us": ready + draw.integers(10, 40, rows), "launched_us": launched, "done_us": launched + 300,
             "copying_us": ready + 2, "sent_us": asked - 3000, "worker": worker["worker"],
             "samples": np.full(rows, 16), "queued_us": draw.integers(0, 30, rows),
+            "cpu_us": draw.integers(0, 100, rows), "thread": np.zeros(rows, int), "site": np.zeros(rows, int),
+            "forwards": np.full(rows, 212), "forwards_after": np.zeros(rows, int), "backwards": np.ones(rows, int),
+            "steps": np.ones(rows, int), "other_steps": np.zeros(rows, int),
         }  # fmt: skip
-        columns = [main_rows.get(name, draw.integers(0, 100, rows)).tolist() for name, _ in MINIBATCHES]
+        columns = [main_rows[name].tolist() if name in main_rows else [None] * rows for name, _ in MINIBATCHES]
         for row in zip(*columns, strict=True):
             main.add(row)
+        if (start + rows) % AN_EPOCH == 0:
+            end = dict.fromkeys((name for name, _ in MINIBATCHES), None)
+            end |= {"loader": 0, "generation": start // AN_EPOCH, "epoch": start // AN_EPOCH, "phase": 0, "site": 0}
+            end |= {"asked_us": now + 400, "ready_us": now + 9000, "thread": 0, "backwards": 0, "steps": 0}
+            main.add(tuple((end | {"other_steps": 0}).values()))
+            now += 10_000
         for row in zip(*(worker[name].tolist() for name in names), strict=True):
             sides[row[3]].add(row)
         for writer in (main, *sides):

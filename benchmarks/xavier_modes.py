@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgetrain.predict.base import ModeTable
+from edgetrain.prediction import ModeTable
 
 MODES = "abcdefghij"
 NETWORKS = {
@@ -47,7 +47,7 @@ def read_modes(path: Path) -> dict[str, ModeTable]:
         if len(epochs[network]) < len(MODES):
             continue
         times = np.array([epochs[network][mode] for mode in MODES])
-        # Without published energy the power is not looked at: a constant stands in so that time can be fitted.
+        # Without published energy the power is not used: a constant, so that time can be fitted.
         known = len(joules[network]) == len(MODES)
         power = np.array([joules[network][mode] for mode in MODES]) / times if known else np.ones(len(MODES))
         found[label] = ModeTable(**clocks, time_s=times, power_w=power)
