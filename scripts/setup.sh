@@ -33,5 +33,5 @@ else
   say "using torch $(torch_version "$venv/bin/python")"
 fi
 say "installing edgetrain and its tools"
-pip install -e ".[dev,nvml,baselines,plots,export]" "Pillow>=9"
+pip install -c constraints.txt -e ".[dev,nvml,baselines,plots,export,serve,fleet]" "Pillow>=9"
 say "ready: $venv/bin/edgetrain"

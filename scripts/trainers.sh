@@ -10,5 +10,5 @@ if [ -z "$torch" ]; then
 fi
 echo "setup: installing Lightning and the Hugging Face Trainer for their tests" >&2
 # Naming the version that pip knows of keeps it from replacing torch.
-"$venv/bin/python" -m pip --disable-pip-version-check -qq install -e ".[trainers]" "torch==$torch" ||
+"$venv/bin/python" -m pip --disable-pip-version-check -qq install -c constraints.txt -e ".[trainers]" "torch==$torch" ||
   echo "setup: they could not be installed; their tests will be skipped" >&2
