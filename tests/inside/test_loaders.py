@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,7 @@ from torch.utils.data import DataLoader, Sampler
 from edgetrain.analysis.attribution import attribute
 from edgetrain.analysis.breakdown import break_down
 from edgetrain.inside import rows, session
+from edgetrain.inside.worker import WorkerLoop
 from tests.inside import records, scenes
 
 LOADERS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -80,6 +85,43 @@ def test_every_minibatch_joins_its_workers_row_and_no_instant_is_out_of_order(na
     if "collate_fn" in arguments:
         assert np.all(workers["collate_us"] >= 1_000)
     assert np.all(workers["collate_us"] <= wall)
+
+
+class SlowFeeder:
+    """A worker's queues: one index to fetch, and a feeder thread that is slow to return from a send that arrived."""
+
+    def __init__(self) -> None:
+        self.arrived = threading.Event()
+
+    def get(self) -> tuple[int, list[int]]:
+        return 0, [0]
+
+    def put(self, message: Any) -> None:
+        threading.Thread(target=self._send_bytes, args=(b"",), daemon=True).start()
+
+    def _send_bytes(self, data: bytes) -> None:
+        self.arrived.set()
+        time.sleep(0.02)
+
+
+def end_before_the_feeder_returns(folder: Path) -> None:
+    """Act as a loader worker whose loop already has the last batch, in a process of its own."""
+    queue = SlowFeeder()
+
+    def loop(*arguments: Any) -> None:
+        queue.put((queue.get()[0], None))
+        assert queue.arrived.wait(5)
+
+    WorkerLoop(loop, str(folder), 0, 0, os.getppid())(*[queue] * 10, 0)
+
+
+def test_a_worker_that_ends_while_its_last_send_returns_still_knows_when_it_was_sent(tmp_path: Path) -> None:
+    child = multiprocessing.get_context("fork").Process(target=end_before_the_feeder_returns, args=(tmp_path,))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    (sent,) = records.columns(tmp_path, "workers")["shipped_us"].tolist()
+    assert sent > 0
 
 
 class Odd(Sampler[int]):

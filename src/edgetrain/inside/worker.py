@@ -16,6 +16,8 @@ from typing import Any
 from . import counters, stream
 
 INDEX_QUEUE, DATA_QUEUE, WORKER = 2, 3, 10  # positions in torch's argument list, 1.13 to 2.15
+# A worker that ends lets a send in progress finish for so long: the loop may have the batch before the feeder runs again.
+LAST_SEND_S = 0.05
 
 
 class WorkerLoop:
@@ -74,6 +76,7 @@ class _Stopwatch:
         self._feeder_cpu_ns = self._feeder_queued_ns = 0
         self._batches = self._sent = 0
         self._sends = 0  # since the feeder's run-queue wait was read
+        self._pickled: int | None = None  # when the send in progress began
         self._costing = False  # this batch measures our cost
         self._cost_ns = self._feeder_cost_ns = 0  # CPU time of our own code, in the fetching thread and in the feeder
         self._run = loop.run
@@ -138,7 +141,7 @@ class _Stopwatch:
 
     def _timed_send(self, data: Any) -> Any:
         """Runs in the queue's feeder thread, after pickling, holding the lock all workers share."""
-        pickled = time.monotonic_ns() // 1000
+        pickled = self._pickled = time.monotonic_ns() // 1000
         try:
             return self._send(data)
         finally:
@@ -146,6 +149,7 @@ class _Stopwatch:
             queued_us = self._feeder_queued_us()
             shipped = time.monotonic_ns() // 1000
             self._finish(pickled, shipped, (cpu - self._feeder_cpu_ns) // 1000, queued_us)
+            self._pickled = None
             self._feeder_cpu_ns = cpu
             self._sent += 1
             if self._sent % counters.COST_EVERY == 2:
@@ -171,7 +175,10 @@ class _Stopwatch:
     def _finish(
         self, pickled: int | None, shipped: int | None, feeder_cpu: int | None, feeder_queued: int | None
     ) -> None:
-        row = self._sending.popleft() if self._sending else None
+        try:
+            row = self._sending.popleft()
+        except IndexError:  # the feeder and the end of the worker may both finish the last row
+            return
         if row is None:
             return
         batch, began, fetched, waking, counted, collate, generation = row
@@ -197,6 +204,10 @@ class _Stopwatch:
         self._collated_ns += took_ns
 
     def _close(self) -> None:
+        until_s = time.monotonic() + LAST_SEND_S
+        while self._pickled is not None and time.monotonic() < until_s:
+            time.sleep(0.001)
+        self._finish(self._pickled, None, None, None)
         while self._sending:  # put, but not sent any more
             self._finish(None, None, None, None)
         self._writer.close()
