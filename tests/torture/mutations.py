@@ -89,8 +89,7 @@ class Scene:
         if not child:
             _become(
                 words,
-                out,
-                err,
+                self.folder,
                 {
                     "EDGETRAIN_STORE": str(self.store),
                     "EDGETRAIN_SIM_HOME": str(self.folder / "sim"),
@@ -138,14 +137,15 @@ class Scene:
         self.table.write_text("\n".join([",".join(COLUMNS), *rows]) + "\n")
 
 
-def _become(words: Sequence[str], out: Path, err: Path, environment: dict[str, str]) -> None:
-    """In a forked process: run one command and end."""
+def _become(words: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
+    """In a forked process: run one command in a folder, which takes the files an odd option value names, and end."""
     status = 99
     try:
         os.environ.update(environment)
+        os.chdir(folder)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        for path, descriptor in ((out, 1), (err, 2)):
-            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
+        for name, descriptor in (("out", 1), ("err", 2)):
+            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
         sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", errors="backslashreplace")
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         status = main(list(words))
