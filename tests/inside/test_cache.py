@@ -85,6 +85,16 @@ class Opens(Reads):
         return self.augment(Image.open(self.files[index])), index
 
 
+class OpensElsewhere(Opens):
+    """Opens files in a method that its samples come from."""
+
+    def picture(self, index: int) -> Image.Image:
+        return Image.open(self.files[index])
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.augment(self.picture(index)), index
+
+
 class Plain(Dataset[Any]):
     """Samples without randomness."""
 
@@ -175,6 +185,11 @@ def test_a_dataset_without_a_step_to_cache_is_refused_with_the_line_to_change(pi
         edgetrain.cached(Opens(pictures), "1MiB")
 
 
+def test_the_line_to_change_is_found_below_a_subset_and_in_another_method(pictures: Path) -> None:
+    with pytest.raises(CacheRefused, match=r"^OpensElsewhere .*\d+: return Image\.open\(self\.files\[index\]\)"):
+        edgetrain.cached(Subset(OpensElsewhere(pictures), [1, 3]), "1MiB")
+
+
 def test_a_step_that_is_random_is_refused(pictures: Path) -> None:
     with pytest.raises(CacheRefused, match="different things for the same arguments"):
         list(DataLoader(edgetrain.cached(LoadsAtRandom(pictures), "1MiB", load="load")))
@@ -187,6 +202,15 @@ def test_whole_samples_are_cached_only_where_the_same_index_gives_the_same_sampl
     for _ in range(2):
         assert all(torch.equal(kept[index][0], Plain()[index][0]) for index in range(COUNT))
     assert kept.cache.values == COUNT
+
+
+def test_whole_samples_of_a_subset_are_cached_although_it_gives_a_minibatch_at_once() -> None:
+    part = Subset(Plain(), range(0, COUNT, 2))
+    assert hasattr(part, "__getitems__")
+    kept = edgetrain.cached(part, "1MiB", load="__getitem__")
+    samples = torch.cat([batch[1] for batch in DataLoader(kept, batch_size=4)])
+    assert samples.tolist() == [*range(0, COUNT, 2)]
+    assert kept.cache.values == COUNT // 2
 
 
 def test_a_cached_sample_that_is_changed_in_place_stays_as_it_was() -> None:
@@ -268,6 +292,17 @@ def test_processes_that_add_the_same_values_at_once_see_each_value_whole(method:
         found = cache.get(b"key %d" % number)
         assert found is not None and bytes(found) == b"value %d" % number * 20
     assert cache.get(b"key 1000") is None
+
+
+def test_a_table_holds_two_values_per_sample_and_leaves_the_rest_out() -> None:
+    cache = SharedCache(1 << 20, 1000)
+    assert all(
+        cache.put(b"picture %d" % number, b"p") and cache.put(b"mask %d" % number, b"m") for number in range(1000)
+    )
+    assert cache.values == 2000 and cache.left_out == 0
+    stored = [cache.put(b"more %d" % number, b"x") for number in range(1000)]
+    assert stored[0] and not stored[-1] and cache.left_out == stored.count(False)
+    assert cache.get(b"more 999") is None
 
 
 def test_equal_tensors_are_written_as_equal_bytes_and_read_back() -> None:

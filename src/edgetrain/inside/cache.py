@@ -159,7 +159,9 @@ class CachedSamples:
         return sample
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("dataset", "cache"):  # not there yet, while it is being unpickled
+        # The first two are not there yet while it is being unpickled; the last would fetch past the cache (torch asks
+        # for it, and Subset has it).
+        if name in ("dataset", "cache", "__getitems__"):
             raise AttributeError(name)
         return getattr(self.dataset, name)
 
@@ -211,6 +213,8 @@ def _find_step(dataset: Any, read: str | None, load: str | None) -> tuple[Any, s
 
 
 def _what_to_change(dataset: Any) -> str:
+    while getattr(dataset, "dataset", None) is not None:  # Subset and the like open no files themselves
+        dataset = dataset.dataset
     kind = type(dataset)
     line = _opening_line(kind)
     shown = "" if line is None else "; the line to change is %s" % line
@@ -223,15 +227,16 @@ def _what_to_change(dataset: Any) -> str:
 
 
 def _opening_line(kind: type) -> str | None:
-    """Return the line of `__getitem__` that opens a file, with its place."""
-    try:
-        lines, first = inspect.getsourcelines(getattr(kind, SAMPLES))
-        file = inspect.getsourcefile(kind) or "?"
-    except (OSError, TypeError, AttributeError):
-        return None
-    for place, line in enumerate(lines):
-        if OPENS.search(line):
-            return "%s:%d: %s" % (os.path.basename(file), first + place, line.strip())
+    """Return the line that opens a file, with its place: of `__getitem__`, else of another method of the class."""
+    for searched in (getattr(kind, SAMPLES, None), kind):
+        try:
+            lines, first = inspect.getsourcelines(searched)  # type: ignore[arg-type]
+            file = inspect.getsourcefile(kind) or "?"
+        except (OSError, TypeError):
+            continue
+        for place, line in enumerate(lines):
+            if OPENS.search(line):
+                return "%s:%d: %s" % (os.path.basename(file), first + place, line.strip())
     return None
 
 

@@ -22,6 +22,8 @@ SLOT = struct.Struct("<16sQQ")  # digest of the key, length, offset (0: not visi
 HEADER_BYTES = 64
 DIGEST_BYTES = 16
 LEAST_SLOTS = 1 << 8
+SLOTS_PER_VALUE = 3  # a sample may have two values: a picture and its mask
+FULLEST = 0.75  # of the slots in use: above, looking for a key takes long
 ALIGN = 8
 
 
@@ -29,9 +31,7 @@ class SharedCache:
     """Bytes by key, within a budget that counts the table too."""
 
     def __init__(self, budget_bytes: int, expected: int) -> None:
-        slots = LEAST_SLOTS
-        while slots < 2 * expected:
-            slots *= 2
+        slots = max(LEAST_SLOTS, SLOTS_PER_VALUE * expected)
         self.first_byte = HEADER_BYTES + slots * SLOT.size
         if budget_bytes < 2 * self.first_byte:
             raise ValueError(
@@ -98,7 +98,7 @@ class SharedCache:
             place = self._free_place(digest)
             if place is None:
                 return True  # another process was first
-            if free + length > self.budget_bytes or 2 * values >= slots:
+            if free + length > self.budget_bytes or values >= FULLEST * slots:
                 HEADER.pack_into(self._memory, 0, slots, free, values, left_out + 1)
                 return False
             after = -(-(free + length) // ALIGN) * ALIGN
