@@ -9,9 +9,12 @@ import pytest
 
 from tests.recording import write_record
 
-# Begun in the background of a script, this process ignores Ctrl-C and so would every process that the tests start.
+# Started in the background of a script this process ignores Ctrl-C, started by nohup it ignores SIGHUP, and so would
+# every process that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Simulated boards that the tests open by name are built anew, and never those of the person who runs the tests.
 _BOARDS = tempfile.TemporaryDirectory(prefix="edgetrain-boards-")
