@@ -42,14 +42,14 @@ def tool(*arguments: str, **more) -> subprocess.CompletedProcess[str]:
 def test_a_plan_may_train_a_command_whose_placeholders_are_settings_or_its_own() -> None:
     text = (
         'name: mine\ncommand: [python, train.py, --lr, "{lr}", --workers, "{workers}", "{dataset}", "{}"]\n'
-        "like: resnet18\nepochs: 3\nfactors:\n  lr: [0.1, 0.2]\n  workers: [0, 4]\n"
+        "like: resnet18\ntiming: sync\nfactors:\n  lr: [0.1, 0.2]\n  workers: [0, 4]\n"
     )
     plan = plan_from_text(text)
     commands = sorted(run.experiment.workload.command for run in plan.runs())
     assert commands[0] == ("python", "train.py", "--lr", "0.1", "--workers", "0", "{dataset}", "{}")
     assert len(commands) == 4 and plan.like == "resnet18"
     experiment = plan.runs()[0].experiment
-    assert experiment.workload.network == "train" and experiment.epochs == 3
+    assert experiment.workload.network == "train" and experiment.timing == "sync"
     assert set(experiment.factors) == {"lr", "workers"}
     assert plan.id != plan_from_text(text.replace("train.py", "other.py")).id
 
@@ -63,6 +63,9 @@ def test_a_plan_may_train_a_command_whose_placeholders_are_settings_or_its_own()
         ("name: x\ncommand: []\n", 2, "list in brackets"),
         ("name: x\ncommand: [python]\nfactors:\n  lr: [1]\n", 4, "there is no setting 'lr'"),
         ('name: x\ncommand: [python, "{lr}"]\npoints:\n  - {workers: 1}\n', 2, "leaves {lr} open"),
+        ("name: x\ncommand: [python]\nepochs: 3\n", 3, "epochs has no effect on a command"),
+        ("name: x\ncommand: [python]\nfactors:\n  workers: [0, 4]\n", 4, "put {workers} into the command"),
+        ("name: x\ncommand: [python]\npoints:\n  - {batch_size: 8}\n", 4, "batch_size has no effect"),
     ],
 )
 def test_a_plan_with_a_command_that_cannot_be_meant_is_refused_by_its_line(text: str, line: int, words: str) -> None:
@@ -119,6 +122,32 @@ def test_a_dataset_is_cooled_described_and_given_to_the_command(tmp_path: Path) 
     assert manifest.workload.dataset_bytes == 240_000 and manifest.workload.filesystem
     assert manifest.cache.asked == "cold" and manifest.cache.cold_check is not None
     assert manifest.loading.cache == "cold"
+
+
+def test_a_setting_that_has_no_effect_on_a_command_is_refused_before_anything_is_recorded() -> None:
+    with pytest.raises(UsageError, match="--workers has no effect on a command"):
+        api.profile([PYTHON, "-c", "pass"], device="host", workers=4)
+    with pytest.raises(UsageError, match=r"lab limits do not apply to a simulated board \(cores 1\)"):
+        api.profile([PYTHON, "-c", "pass"], device="sim:orin-agx", cores=1)
+    assert len(api.runs()) == 0
+
+
+def test_a_command_runs_under_lab_limits_and_they_are_recorded(tmp_path: Path) -> None:
+    seen = tmp_path / "cores"
+    code = f"import os; open({str(seen)!r}, 'w').write(str(len(os.sched_getaffinity(0))))"
+    done = tool("profile", "--device", "host", "--cores", "1", "--json", "--", PYTHON, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert seen.read_text() == "1"
+    manifest = api.open_run("last").manifest
+    assert manifest.origin is Origin.EMULATED and manifest.limits.asked.cores == manifest.limits.got.cores.cores == 1
+
+
+def test_a_relative_dataset_is_recorded_by_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").write_bytes(b"a")
+    monkeypatch.chdir(tmp_path)
+    done = api.profile([PYTHON, "-c", "pass"], device="host", dataset="data")
+    assert done.run.manifest.workload.dataset == str(tmp_path / "data")
 
 
 def test_a_dataset_that_is_not_there_is_refused_before_anything_is_recorded() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from edgetrain.errors import UsageError
 from edgetrain.record import Run
 from edgetrain.runner import Progress, check_command, command_label
 from edgetrain.runner import execute as carry_out
-from edgetrain.schema import Experiment, PowerMode, Scalar, build_experiment
+from edgetrain.schema import Experiment, PowerMode, Scalar, all_settings, build_experiment
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,8 @@ def execute(
     if isinstance(workload, Experiment):
         experiment = workload
     else:
-        if settings.get("dataset") is not None:
-            settings["dataset"] = str(Path(str(settings["dataset"])).expanduser().absolute())
         mode = read_power_mode(power_mode, device)
-        experiment = build_experiment({"network": workload, **settings}, mode, campaign=campaign)
+        experiment = build_experiment({"network": workload, **_with_path(settings)}, mode, campaign=campaign)
     return place.open(carry_out(experiment, device, place, progress).run)
 
 
@@ -73,14 +71,25 @@ def profile(
 ) -> ProfiledRun:
     """Run an unmodified training command and record it; its output and exit status stay as they are.
 
-    `settings` may hold dataset, cache, dvfs, full_fan, baseload_s and timing. On a simulated board (`sim:orin-agx`) the
-    script really runs, its steps stretched as the board's power mode asks; `like` names the network whose response is
-    used.
+    `settings` are those of `edgetrain profile`, by the same names: dataset, cache, timing, storage, cores, ... On a
+    simulated board (`sim:orin-agx`) the script really runs, its steps stretched as the board's power mode asks; `like`
+    names the network whose response is used.
     """
     words = tuple(str(word) for word in command)
     check_command(words)
+    known = all_settings()
+    for name in settings:
+        if name in known and not known[name].about.for_commands:
+            raise UsageError(f"{known[name].option} has no effect on a command; write it into the command itself")
     mode = read_power_mode(power_mode, device)
-    experiment = build_experiment({"network": command_label(words), **settings}, mode, words, campaign=campaign)
+    asked = {"network": command_label(words), **_with_path(settings)}
+    experiment = build_experiment(asked, mode, words, campaign=campaign)
     place = open_store(store)
     done = carry_out(experiment, device, place, progress, stdout=stdout, like=like)
     return ProfiledRun(place.open(done.run), done.status)
+
+
+def _with_path(settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return the settings with the path of the dataset made absolute, so that the record can be read from anywhere."""
+    given = settings.get("dataset")
+    return {**settings, "dataset": None if given is None else str(Path(str(given)).expanduser().absolute())}

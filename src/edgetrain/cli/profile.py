@@ -12,11 +12,14 @@ from edgetrain.api import profile as profile_command
 from edgetrain.api import summarize
 from edgetrain.cli.options import DeviceOption, JsonOption, StoreOption
 from edgetrain.cli.progress import record_kept
-from edgetrain.cli.settings import Settings, options_named, with_settings
+from edgetrain.cli.settings import Settings, command_settings, options_named, with_settings
 from edgetrain.errors import EdgetrainError
 from edgetrain.report import console, emit, show_run
 
-OFFERED = options_named("dataset", "cache", "power_mode", "dvfs", "full_fan", "baseload_s", "timing")
+OFFERED = options_named(
+    *command_settings(),
+    dataset="Folder of the dataset that your script reads; --cache needs it, and its share in the page cache is recorded.",
+)  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
@@ -26,21 +29,21 @@ def register(app: typer.Typer) -> None:
 
 @with_settings(OFFERED)
 def profile(
-    command: Annotated[list[str], typer.Argument(help="Your command, after --, as you would type it.")],
+    command: Annotated[list[str], typer.Argument(help="Your training command, after --, as you would type it in a shell.")],
     settings: Settings,
     device: DeviceOption = "auto",
     like: Annotated[
         str | None,
-        typer.Option(help="On a simulated board: the network whose response to power modes to use."),
+        typer.Option(help="With a simulated board: the network whose time and power per mode to imitate."),
     ] = None,
     campaign: Annotated[str | None, typer.Option(help="Record the run as part of this campaign.")] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """See where the time of your own training script goes; nothing in it needs to change.
+    """Record where the time and energy of your own training script go; the script is not changed.
 
-    Your script's output and exit status stay as they are; edgetrain writes to stderr. With --json the script's stdout
-    goes to stderr too.
+    The script's output and exit status are unchanged; edgetrain writes to stderr. With --json the script's stdout goes
+    to stderr too.
 
     Example: edgetrain profile -- python train.py --epochs 2
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -18,10 +19,19 @@ def all_options() -> tuple[Declared, ...]:
     return (*(declared for kind in SECTIONS for declared in settings_of(kind)), POWER_MODE)
 
 
-def options_named(*names: str) -> tuple[Declared, ...]:
-    """Return some settings by name."""
+def command_settings() -> tuple[str, ...]:
+    """Return the names of the settings that apply to a user's own command."""
+    return tuple(declared.name for declared in all_options() if declared.about.for_commands)
+
+
+def options_named(*names: str, **helps: str) -> tuple[Declared, ...]:
+    """Return some settings by name; `helps` are help texts of this command that replace those of the settings."""
     known = {declared.name: declared for declared in all_options()}
-    return tuple(known[name] for name in names)
+    return tuple(_with_help(known[name], helps.get(name)) for name in names)
+
+
+def _with_help(declared: Declared, text: str | None) -> Declared:
+    return declared if text is None else replace(declared, about=replace(declared.about, help=text))
 
 
 def with_settings(declared: Iterable[Declared]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

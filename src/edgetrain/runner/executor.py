@@ -115,6 +115,8 @@ def _execute_command(
     experiment = as_board(experiment)
     device: Device = open_device(device_name)
     board = SimulatedLoad.of(device_name, device, experiment, like)
+    if board is not None and experiment.limits:
+        raise UsageError(f"lab limits do not apply to a simulated board ({experiment.limits}); leave them out")
     manifest = first_manifest(experiment, device, command)
     writer = store.create(manifest)
     trainee: Trainee = CommandTrainee(experiment, writer.path, stdout, board, user)

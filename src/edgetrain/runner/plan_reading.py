@@ -87,11 +87,28 @@ class _PlanReader:
                 raise lines.mistake(
                     ("command",), f"the command leaves {{{name}}} open; give {name} a value or a factor"
                 )
+        self._check_effects(base, factors, points)
         settle = Settle(**self._mapping(("settle",), document.get("settle", {}), SETTLE_SETTINGS))
         place = Placement(**self._mapping(("place",), document.get("place", {}), PLACE_SETTINGS))
         return Plan(
             base=base, factors=factors, points=points, settle=settle, folders=self._folders(), place=place, **own
         )
+
+    def _check_effects(
+        self, base: Mapping[str, Scalar], factors: Mapping[str, list[Scalar]], points: tuple[dict[str, Scalar], ...]
+    ) -> None:
+        """Refuse settings of a network beside a command: unless the command names them, they would change nothing."""
+        if self.command is None:
+            return
+        places: list[Place] = [(name,) for name in base]
+        places += [("factors", name) for name in factors]
+        places += [("points", at, name) for at, point in enumerate(points) for name in point]
+        for place in places:
+            name = place[-1]
+            if name not in self.free and not self.known[str(name)].about.for_commands:
+                raise self.lines.mistake(
+                    place, f"{name} has no effect on a command; put {{{name}}} into the command, or leave {name} out"
+                )
 
     def _factors(self) -> dict[str, list[Scalar]]:
         if "factors" not in self.document:

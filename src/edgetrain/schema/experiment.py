@@ -23,15 +23,23 @@ class Workload:
     command: tuple[str, ...] | None = None  # an unmodified training script, instead of a network
     dataset: Annotated[
         str | None,
-        Setting("Folder of the dataset; left out, one like the published one is generated.", panel=TRAINING),
+        Setting(
+            "Folder of the dataset; default: one is generated, for networks of the catalogue.",
+            panel=TRAINING,
+            for_commands=True,
+        ),
     ] = None
     dataset_scale: Annotated[
-        float, Setting("Size of the generated dataset; 1 is the published size.", above=0, maximum=1000, panel=TRAINING)
+        float,
+        Setting("Size of the generated dataset; 1 is the published size.", above=0, maximum=1000, panel=TRAINING),
     ] = 1.0
     batch_size: Annotated[
         int | None,
         Setting(
-            "Samples per minibatch; left out, your own workload's, else 16.", minimum=1, maximum=1 << 20, panel=TRAINING
+            "Samples per minibatch; default: what your own workload sets, else 16.",
+            minimum=1,
+            maximum=1 << 20,
+            panel=TRAINING,
         ),
     ] = None
     learning_rate: Annotated[float, Setting("Learning rate of the optimizer.", above=0, panel=TRAINING)] = 0.01
@@ -39,7 +47,7 @@ class Workload:
     optimizer: Annotated[str, Setting("Optimizer.", choices=("sgd", "adam", "adamw"), panel=TRAINING)] = "sgd"
     classes: Annotated[
         int | None,
-        Setting("Outputs of the network; left out, the classes of the dataset.", minimum=1, panel=TRAINING),
+        Setting("Number of outputs of the network; default: the dataset's classes.", minimum=1, panel=TRAINING),
     ] = None
 
 
@@ -50,18 +58,21 @@ class Loading:
     workers: Annotated[
         int,
         Setting(
-            "Loader workers; 0: the training loop fetches by itself.", minimum=0, maximum=MAX_WORKERS, panel=LOADING
+            "Loader worker processes; 0: the training loop loads the data itself.",
+            minimum=0,
+            maximum=MAX_WORKERS,
+            panel=LOADING,
         ),
     ] = 2
     prefetch: Annotated[
-        int, Setting("Minibatches that each worker fetches ahead.", minimum=1, maximum=10_000, panel=LOADING)
+        int, Setting("Minibatches that each worker loads ahead.", minimum=1, maximum=10_000, panel=LOADING)
     ] = 2
-    pin_memory: Annotated[bool, Setting("Load into page-locked memory.", panel=LOADING)] = False
-    persistent: Annotated[bool, Setting("Keep the workers between epochs.", panel=LOADING)] = True
+    pin_memory: Annotated[bool, Setting("Load minibatches into page-locked memory.", panel=LOADING)] = False
+    persistent: Annotated[bool, Setting("Keep the loader workers alive between epochs.", panel=LOADING)] = True
     start_method: Annotated[
         str | None,
         Setting(
-            "How workers are started; left out, torch's default.",
+            "How loader workers are started; default: as torch does.",
             choices=("fork", "spawn", "forkserver"),
             panel=LOADING,
         ),
@@ -69,7 +80,10 @@ class Loading:
     cache: Annotated[
         str,
         Setting(
-            "Page cache at the start: cold, warm, or keep it as it is.", choices=("cold", "warm", "keep"), panel=LOADING
+            "Page cache at the start: cold (dataset dropped), warm (dataset read in) or keep (unchanged).",
+            choices=("cold", "warm", "keep"),
+            panel=LOADING,
+            for_commands=True,
         ),
     ] = "keep"
 
@@ -80,23 +94,35 @@ class Limits:
 
     storage: Annotated[
         str | None,
-        Setting("Slow storage down to a medium: ssd, emmc, sd, hdd; or a name in the plan's `folders`.", panel=LAB),
+        Setting(
+            "Emulate a storage medium: ssd, emmc, sd or hdd; in a plan also a name from its `folders`.",
+            panel=LAB,
+            for_commands=True,
+        ),
     ] = None
     ram: Annotated[
         str | None,
-        Setting("RAM of the smaller machine, the training's own included: 4GiB.", size=True, panel=LAB),
+        Setting(
+            "Emulate a machine with this much RAM in total: 4GiB.", size=True, panel=LAB, for_commands=True
+        ),
     ] = None
     page_cache: Annotated[
-        str | None, Setting("Limit the page cache alone to this size: 300MB.", size=True, panel=LAB)
+        str | None, Setting("Limit only the page cache, to this size: 300MB.", size=True, panel=LAB, for_commands=True)
     ] = None
-    cores: Annotated[int | None, Setting("Number of CPU cores to use.", minimum=1, maximum=4096, panel=LAB)] = None
+    cores: Annotated[
+        int | None, Setting("Number of CPU cores to use.", minimum=1, maximum=4096, panel=LAB, for_commands=True)
+    ] = None
     cpu_share: Annotated[
-        float | None, Setting("Slow each core down to this share of its speed.", above=0, maximum=64, panel=LAB)
+        float | None,
+        Setting("Speed of each core, relative to this machine's: 0.5.", above=0, maximum=64, panel=LAB, for_commands=True),
     ] = None
-    speed: Annotated[float | None, Setting("Divide every emulated time by this.", above=0, panel=LAB)] = None
+    speed: Annotated[
+        float | None,
+        Setting("Speed up the emulation: divide emulated storage and step times by this.", above=0, panel=LAB),
+    ] = None
     picture: Annotated[
         str | None,
-        Setting("Size of the dataset's pictures when --speed divides decoding too: 400x300.", panel=LAB),
+        Setting("With --preset: size of the dataset's pictures, if not the papers' 800x600.", panel=LAB),
     ] = None
 
     def __bool__(self) -> bool:
@@ -117,9 +143,13 @@ class Experiment:
     power_mode: PowerMode | None = None  # a setting too, written as text: see `POWER_MODE`
     dvfs: Annotated[
         bool,
-        Setting("Let the governors move below --power-mode; off: every clock is held at it.", panel=LAB),
+        Setting(
+            "Let the governors lower clocks below --power-mode; off: clocks are held.", panel=LAB, for_commands=True
+        ),
     ] = False
-    full_fan: Annotated[bool, Setting("Run the board's fan at full speed meanwhile.", panel=LAB)] = False
+    full_fan: Annotated[
+        bool, Setting("Run the board's fan at full speed during the run.", panel=LAB, for_commands=True)
+    ] = False
     epochs: Annotated[int, Setting("Passes over the dataset.", minimum=1, panel=TRAINING)] = 2
     minibatches: Annotated[
         int | None, Setting("Stop each epoch after this many minibatches.", minimum=1, panel=TRAINING)
@@ -128,7 +158,7 @@ class Experiment:
     compute: Annotated[
         str,
         Setting(
-            "What computes a step: auto, cuda, cpu, or paced (each step sleeps for --compute-ms).",
+            "How a step is computed: auto, cuda, cpu, or paced (each step only sleeps, for --compute-ms).",
             choices=("auto", "cuda", "cpu", "paced"),
             panel=LAB,
         ),
@@ -137,16 +167,23 @@ class Experiment:
     python: Annotated[
         str | None,
         Setting(
-            "Train with this Python and its torch: /usr/bin/python3; it needs 3.8 or later, torch, numpy and Pillow.",
+            "Python to train with, such as /usr/bin/python3; it needs Python 3.8 or later, torch, numpy and Pillow.",
             panel=TRAINING,
         ),
     ] = None
-    preset: Annotated[str | None, Setting("Limit this machine like a board: xavier-nx.", panel=LAB)] = None
-    shrink: Annotated[float, Setting("With --preset: divide dataset and page cache by this.", above=0, panel=LAB)] = 1.0
+    preset: Annotated[
+        str | None, Setting("Emulate a board's storage, RAM, cores and step time: xavier-nx.", panel=LAB)
+    ] = None
+    shrink: Annotated[
+        float, Setting("With --preset: divide the size of dataset and page cache by this.", above=0, panel=LAB)
+    ] = 1.0
     timing: Annotated[
         str,
         Setting(
-            "async, or sync: synchronise after every step, as the papers did.", choices=("async", "sync"), panel=RECORD
+            "async, or sync: wait for the accelerator after every step, as the papers did.",
+            choices=("async", "sync"),
+            panel=RECORD,
+            for_commands=True,
         ),
     ] = "async"
     probe_batch: Annotated[
@@ -157,7 +194,10 @@ class Experiment:
         ),
     ] = False
     baseload_s: Annotated[
-        float, Setting("Measure the idle power for this long before training, in s.", minimum=0, panel=RECORD)
+        float,
+        Setting(
+            "Measure the idle power before training, for this many seconds.", minimum=0, panel=RECORD, for_commands=True
+        ),
     ] = 0.0
     campaign: str | None = None
     factors: Mapping[str, Scalar] = field(default_factory=dict)
@@ -171,11 +211,13 @@ POWER_MODE = Declared(
     True,
     None,
     Setting(
-        "Hold a power mode of the board: a stock name (30W) or id, or cores/CPU/GPU/memory clocks in MHz.", panel=LAB
+        "Hold a power mode of the board: the name (30W) or id of a stock mode, or cores/CPU/GPU/memory in MHz.",
+        panel=LAB,
+        for_commands=True,
     ),
 )
 SECTIONS = (Workload, Loading, Limits, Experiment)  # the classes that declare settings
-NETWORK = Declared("network", str, False, None, Setting("What to train: a name of the catalogue, or module:function."))
+NETWORK = Declared("network", str, False, None, Setting("Network to train: a name from the catalogue, or module:function."))
 
 
 def all_settings() -> dict[str, Declared]:
@@ -214,5 +256,5 @@ def build_experiment(
         position=position,
     )
     if values:
-        raise UsageError(f"there is no setting {min(values)!r}; there are: {', '.join(all_settings())}")
+        raise UsageError(f"there is no setting {min(values)!r}; known: {', '.join(all_settings())}")
     return experiment

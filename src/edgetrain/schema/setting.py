@@ -34,6 +34,7 @@ class Setting:
     choices: tuple[str, ...] = ()
     size: bool = False  # a number of bytes, written `4GiB`
     panel: str = "Training"  # group in `--help`
+    for_commands: bool = False  # applies to a user's own command too, not only to a network
 
 
 @dataclass(frozen=True, slots=True)
