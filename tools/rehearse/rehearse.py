@@ -43,7 +43,49 @@ class Answer:
     text: str
 
 
-class Guest:
+class SerialShell:
+    """A shell at the other end of a serial line: commands go in, what they print and their exit status come back."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+        self._line.settimeout(1)
+        self._unread = ""  # what came after the last thing that was waited for
+        self._count = 0
+
+    def read_until(self, wanted: re.Pattern[str], limit_s: float) -> tuple[str, re.Match[str]]:
+        """Return what came before `wanted` and the match; what follows is kept for the next time."""
+        until_s = time.monotonic() + limit_s
+        while (found := wanted.search(self._unread)) is None:
+            if time.monotonic() >= until_s:
+                raise TimeoutError(f"no answer within {limit_s:g} s; it printed: {self._unread[-500:]}")
+            try:
+                got = self._line.recv(65536).decode("utf-8", "replace")
+            except TimeoutError:
+                continue
+            if not got:
+                raise SystemExit(f"rehearse: the guest ended; its last words: {self._unread[-500:]}")
+            self._unread += got
+        before, self._unread = self._unread[: found.start()], self._unread[found.end() :]
+        return before, found
+
+    def run(self, command: str, limit_s: float = 300.0, user: str | None = None) -> Answer:
+        """Run a shell command, as root or as a user; TimeoutError where it does not end."""
+        self._count += 1
+        mark = f"END{self._count}X{os.getpid()}"
+        if user is not None:
+            command = f"su - {user} -c '{command}'"
+        self._line.sendall(f"{command}\necho {mark[:3]}''{mark[3:]} $?\n".encode())
+        # Up to the end of the line: the serial line is read in pieces, and a piece may end before the newline or
+        # between two digits of the status. What is left would become part of the next command's text.
+        text, found = self.read_until(re.compile(mark + r" (\d+)\r*\n"), limit_s)
+        return Answer(int(found[1]), text.replace("\r", ""))
+
+    def close(self) -> None:
+        """Close the line."""
+        self._line.close()
+
+
+class Guest(SerialShell):
     """The emulated board, driven through a shell on its serial line."""
 
     def __init__(self) -> None:
@@ -55,9 +97,8 @@ class Guest:
         self._qemu = subprocess.Popen(
             [HERE / "4-boot.sh"], stdout=self._log, stderr=self._log, start_new_session=True, env=environment
         )
-        self._line = self._connect()
-        self._count = 0
-        self._read_until(re.compile(r"READY uptime ([\d.]+)"), BOOT_LIMIT_S)
+        super().__init__(self._connect())
+        self.read_until(re.compile(r"READY uptime [\d.]+\r*\n"), BOOT_LIMIT_S)
         self.boot_s = time.monotonic() - self._began_s
 
     def _connect(self) -> socket.socket:
@@ -66,41 +107,15 @@ class Guest:
             line = socket.socket(socket.AF_UNIX)
             try:
                 line.connect(str(self._path))
-                line.settimeout(1)
                 return line
             except OSError:
                 line.close()
                 time.sleep(0.1)
         raise SystemExit(f"rehearse: QEMU did not start; see {BUILD / 'qemu.log'}")
 
-    def _read_until(self, wanted: re.Pattern[str], limit_s: float) -> tuple[str, re.Match[str]]:
-        seen, until_s = "", time.monotonic() + limit_s
-        while time.monotonic() < until_s:
-            try:
-                got = self._line.recv(65536).decode("utf-8", "replace")
-            except TimeoutError:
-                continue
-            if not got:
-                raise SystemExit(f"rehearse: the guest ended; its last words: {seen[-500:]}")
-            seen += got
-            found = wanted.search(seen)
-            if found:
-                return seen[: found.start()], found
-        raise TimeoutError(f"no answer within {limit_s:g} s; it printed: {seen[-500:]}")
-
-    def run(self, command: str, limit_s: float = 300.0, user: str | None = None) -> Answer:
-        """Run a shell command, as root or as a user; TimeoutError where it does not end."""
-        self._count += 1
-        mark = f"END{self._count}X{os.getpid()}"
-        if user is not None:
-            command = f"su - {user} -c '{command}'"
-        self._line.sendall(f"{command}\necho {mark[:3]}''{mark[3:]} $?\n".encode())
-        text, found = self._read_until(re.compile(mark + r" (\d+)"), limit_s)
-        return Answer(int(found[1]), text.replace("\r", ""))
-
     def close(self) -> None:
         """End the guest."""
-        self._line.close()
+        super().close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._qemu.pid, signal.SIGTERM)
         self._qemu.wait()
