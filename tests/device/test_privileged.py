@@ -205,6 +205,14 @@ def test_it_is_not_installed_where_others_can_write(tmp_path: Path) -> None:
         install_control(str(tmp_path / "sbin/edgetrain-control"))
 
 
+def test_a_dry_run_installs_nothing_and_needs_no_root(safe_folder: Path, tmp_path: Path) -> None:
+    path = safe_folder / "sbin" / "edgetrain-control"
+    assert install_control(str(path), dry_run=True) == str(path)
+    assert not path.parent.exists()
+    with pytest.raises(ControlRefused, match="not installed"):
+        install_control(str(tmp_path / "edgetrain-control"), dry_run=True)
+
+
 def test_the_line_for_sudoers_allows_one_command_without_wildcards() -> None:
     line = sudoers_line("ada")
     assert line == "ada ALL=(root) NOPASSWD: /usr/local/sbin/edgetrain-control session"

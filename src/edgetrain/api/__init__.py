@@ -1,7 +1,7 @@
 """The public functions, above both halves: whatever a command can do, a program can do.
 
-`import edgetrain as et` offers all of these as `et.open_run`, `et.profile`, ...; each command of the CLI calls one of
-them.
+Each command of the CLI calls one of them. `import edgetrain as et` offers those that notebooks use most as
+`et.open_run`, `et.profile`, ...; the others are imported from here: `from edgetrain.api import doctor`.
 """
 
 from edgetrain.api.campaigns import Campaign
@@ -9,6 +9,7 @@ from edgetrain.api.data import dataset_facts, dataset_preview, make_dataset
 from edgetrain.api.devices import (
     baseload,
     doctor,
+    install_control,
     list_modes,
     published_board,
     published_boards,
@@ -130,6 +131,7 @@ __all__ = [
     "fleet_status",
     "fleet_up",
     "import_logs",
+    "install_control",
     "lab_down",
     "lab_limits",
     "lab_measure",

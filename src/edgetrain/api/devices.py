@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from edgetrain import device as boards
 from edgetrain.device import Control, Device, ModeRequest, load_catalogue, open_device
 from edgetrain.errors import NeedsRoot, UsageError
 from edgetrain.record import FolderStore
@@ -126,6 +127,11 @@ def baseload(
     rows = tuple(measure_baseload(board, seconds, not keep_clocks, progress))
     socket = _socket(board.spec.module or board.spec.name, board.spec.name, wake_on_lan_w)
     return IdleTable(board.spec.name, _origin(board), source.scope, seconds, rows, socket)
+
+
+def install_control(dry_run: bool = False) -> str:
+    """Install edgetrain-control, which sets modes for users without root, and return its path; needs root."""
+    return boards.install_control(dry_run=dry_run)
 
 
 def published_board(name: str) -> Board:

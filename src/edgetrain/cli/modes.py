@@ -8,15 +8,12 @@ import typer
 
 from edgetrain import api
 from edgetrain.cli.options import JsonOption
-from edgetrain.device import install_control
-from edgetrain.documents import to_document
 from edgetrain.report import console, emit, show_change, show_modes, show_restore
-from edgetrain.schema import SCHEMA
 
 DeviceOption = Annotated[
     str, typer.Option("--device", help="`auto`, `jetson:/root/of/a/tree`, or a simulated board such as `sim:orin-agx`.")
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print every write without doing it.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print every write; change nothing.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +37,7 @@ def list_modes(device: DeviceOption = "auto", json: JsonOption = False) -> None:
     """
     found = api.list_modes(device)
     if json:
-        emit({"schema": SCHEMA, **to_document(found)})
+        emit(found)
     else:
         console().print(show_modes(found))
 
@@ -54,19 +51,30 @@ def set_mode(
     ],
     device: DeviceOption = "auto",
     dvfs: Annotated[
-        bool, typer.Option("--dvfs/--held", help="Let the clock governors go below the mode, or hold each clock.")
+        bool,
+        typer.Option("--dvfs/--held", help="Let the clock governors lower clocks below the mode, or hold every clock."),
     ] = False,
     idle_states: Annotated[
         bool | None,
-        typer.Option("--idle-states/--no-idle-states", help="CPU idle states; by default off while clocks are held."),
+        typer.Option(
+            "--idle-states/--no-idle-states", help="Allow CPU idle states; default: only while clocks are not held."
+        ),
     ] = None,
     samples: Annotated[
         int | None,
-        typer.Option("--sensor-samples", help="Conversions averaged by the power monitors; fewer: faster, noisier."),
+        typer.Option(
+            "--sensor-samples",
+            help="Number of conversions that the power monitors average; fewer are faster and noisier.",
+        ),
     ] = None,
-    full_fan: Annotated[bool, typer.Option("--full-fan", help="Run the fan at full speed until restored.")] = False,
+    full_fan: Annotated[
+        bool, typer.Option("--full-fan", help="Run the fan at full speed until `edgetrain modes restore`.")
+    ] = False,
     allow_reboot: Annotated[
-        bool, typer.Option("--allow-reboot", help="Try a mode that may need a reboot; edgetrain never reboots.")
+        bool,
+        typer.Option(
+            "--allow-reboot", help="Try a mode that may need a reboot; edgetrain itself never reboots the board."
+        ),
     ] = False,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
@@ -77,7 +85,7 @@ def set_mode(
     """
     done = api.set_mode(mode, device, dvfs, idle_states, samples, full_fan, allow_reboot, dry_run)
     if json:
-        emit({"schema": SCHEMA, **to_document(done)})
+        emit(done)
         return
     console().print(show_change(done))
     if not dry_run:
@@ -90,7 +98,7 @@ def restore(
     at_boot: Annotated[
         bool | None,
         typer.Option(
-            "--at-boot/--not-at-boot", help="Install (or remove) a systemd unit that does this at every boot."
+            "--at-boot/--not-at-boot", help="Install (or remove) a systemd unit that restores the board at every boot."
         ),
     ] = None,
     json: JsonOption = False,
@@ -104,16 +112,20 @@ def restore(
     else:
         done = api.restore_at_boot(at_boot, device, dry_run)
     if json:
-        emit({"schema": SCHEMA, **to_document(done)})
+        emit(done)
     else:
         console().print(show_restore(done, at_boot))
 
 
-def install() -> None:
+def install(dry_run: DryRunOption = False) -> None:
     """Install edgetrain-control, the small program that sets modes for users without root.
 
     It goes to /usr/local/sbin, owned by root. `edgetrain doctor` then prints the line for sudoers.
 
     Example: sudo edgetrain modes install-control
     """
-    console().print(f"installed {install_control()}; edgetrain doctor shows the line for sudoers")
+    path = api.install_control(dry_run)
+    if dry_run:
+        console().print(f"would install {path}; nothing was changed")
+    else:
+        console().print(f"installed {path}; edgetrain doctor shows the line for sudoers")

@@ -192,15 +192,18 @@ def sudoers_line(user: str | None = None) -> str:
     return f"{name} ALL=(root) NOPASSWD: {PROGRAM} session"
 
 
-def install_control(path: str = PROGRAM) -> str:
+def install_control(path: str = PROGRAM, dry_run: bool = False) -> str:
     """Install edgetrain-control, owned by root; return its path. ControlRefused where that would not be safe."""
     folder = os.path.dirname(path)
-    if os.geteuid() != 0:
+    if os.geteuid() != 0 and not dry_run:
         raise ControlRefused(f"only root may install {path}; run: {INSTALL_COMMAND}")
-    os.makedirs(folder, 0o755, exist_ok=True)
-    reason = unsafe_reason(folder)
+    if not dry_run:
+        os.makedirs(folder, 0o755, exist_ok=True)
+    reason = unsafe_reason(folder) if os.path.isdir(folder) else None
     if reason is not None:
         raise ControlRefused(f"edgetrain-control is not installed in {folder}: {reason}")
+    if dry_run:
+        return path
     temporary = f"{path}.{os.getpid()}.tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o755)
     try:
