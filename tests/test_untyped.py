@@ -29,7 +29,6 @@ EDGES = {
     "lab/server.py": "reads the model of a medium from JSON",
     "lab/tables.py": "reads media and presets from YAML",
     "fleet/inventory.py": "reads an inventory from YAML",
-    "report/devices.py": "a board of the catalogue as JSON",
     "report/export/trace.py": "writes Chrome's JSON trace",
     "report/page/packed.py": "writes the pictures of a page as JSON",
     "runner/plan_reading.py": "reads a plan from YAML",

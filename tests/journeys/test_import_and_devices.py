@@ -82,7 +82,7 @@ def test_devices_show_names_clocks_modes_and_sources(store, capsys):
 
 
 def test_devices_says_whether_a_network_fits_and_on_what_that_stands(store, capsys):
-    assert main(["devices", "--fits", "mobilenet_v3", "--batch", "16", "--workers", "4", "--json"]) == 0
+    assert main(["devices", "--fits", "mobilenet_v3", "--batch-size", "16", "--workers", "4", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     verdicts = {fit["device"]: fit["verdict"] for fit in document["fits"]}
     # As published: MobileNet trains on Xavier NX and AGX, and not on a Nano.

@@ -9,8 +9,9 @@ import pytest
 from rich.console import Console, RenderableType
 
 from edgetrain.api import devices
+from edgetrain.documents import to_document
 from edgetrain.report.boards import show_baseload, show_change, show_modes, show_restore
-from edgetrain.report.devices import board_document, show_board, show_catalogue
+from edgetrain.report.devices import show_board, show_catalogue
 from edgetrain.report.doctor import show_doctor
 from edgetrain.schema import (
     DeviceSpec,
@@ -91,7 +92,7 @@ def test_the_catalogue_shows_dashes_where_no_source_was_found() -> None:
     assert all(board.key in shown for board in boards)
     thor = devices.published_board("thor")
     assert "no listing found" in text(show_board(thor, {"nvidia": "NVIDIA"}))
-    assert board_document(thor)["cpu"] is None and board_document(thor)["origin"] == "published"
+    assert to_document(thor)["cpu"] is None and to_document(thor)["origin"] == "published"
 
 
 def test_doctor_shows_findings_by_area_and_the_commands_that_fix_them() -> None:

@@ -157,7 +157,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("modes", "set", "MODE_30W", *SIM, "--sensor-samples", "16", "--dry-run"),
     ("modes", "list", *SIM),
     ("baseload", *SIM, "--seconds", "2", "--wake-on-lan-w", "1", "--dry-run"),
-    ("devices", "--fits", "lenet5", "--batch", "16", "--workers", "2", "--device", "nano", "--momentum", "0.9"),
+    ("devices", "--fits", "lenet5", "--batch-size", "16", "--workers", "2", "--device", "nano", "--momentum", "0.9"),
     ("data", "lenet5", "--dataset-scale", "0.01", "--seed", "1", "-o", "{folder}/data", "--dry-run"),
     (
         "lab",
@@ -220,7 +220,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
         "2",
         "--deadline",
         "2h",
-        "--batch",
+        "--batch-size",
         "16",
         "--max-price-usd",
         "500",

@@ -36,6 +36,8 @@ from edgetrain.recommendation import (
 from edgetrain.runner import plan_schema
 from edgetrain.schema import (
     SCHEMA,
+    BoardDetails,
+    BoardList,
     CampaignOutlook,
     DatasetFacts,
     DatasetPreview,
@@ -115,9 +117,6 @@ class SchemaList:
     documents: tuple[str, ...]
 
 
-_BOARD: dict[str, Any] = {"type": "object", "required": ["key"], "properties": {"key": {"type": "string"}}}
-_SOURCES: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "string"}}
-
 DOCUMENTS: Mapping[str, type] = {
     "quickstart": Characterisation,
     "doctor": DoctorReport,
@@ -153,7 +152,9 @@ DOCUMENTS: Mapping[str, type] = {
     "campaign --dry-run": CampaignOutlook,
     "reproduce": ReproducedStudy,
     "reproduce --dry-run": StudyCosts,
+    "devices": BoardList,
     "devices --fits": FitReport,
+    "devices show": BoardDetails,
     "round": RoundAnswer,
     "modes list": ModeListing,
     "modes set": ModeChange,
@@ -173,30 +174,16 @@ DOCUMENTS: Mapping[str, type] = {
 
 
 def document_names() -> tuple[str, ...]:
-    """Return every document that has a schema: commands, `plan` (what `campaign` reads) and boards of the catalogue."""
-    return tuple(sorted([*DOCUMENTS, "devices", "devices show", "plan"]))
+    """Return every document that has a schema: commands, and `plan` (what `campaign` reads)."""
+    return tuple(sorted([*DOCUMENTS, "plan"]))
 
 
 def document_schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of what a command prints with --json, or of a plan."""
     if name == "plan":
         return plan_schema()
-    if name == "devices":
-        return _schema_of_boards({"devices": {"type": "array", "items": _BOARD}, "sources": _SOURCES}, name)
-    if name == "devices show":
-        return _schema_of_boards({"device": _BOARD, "sources": _SOURCES}, name)
     if name not in DOCUMENTS:
         raise UsageError(f"there is no schema for {name!r}; there are: {', '.join(document_names())}")
     found = json_schema(DOCUMENTS[name], f"edgetrain {name} --json" if name != "--help" else "edgetrain --help --json")
     version = {"properties": {"schema": {"type": "string", "const": SCHEMA}}, "required": ["schema"]}
     return {**found, "allOf": [version]}
-
-
-def _schema_of_boards(properties: dict[str, Any], name: str) -> dict[str, Any]:
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"edgetrain {name} --json",
-        "type": "object",
-        "properties": {"schema": {"const": SCHEMA}, **properties},
-        "required": ["schema", *properties],
-    }

@@ -8,9 +8,8 @@ import typer
 
 from edgetrain import api
 from edgetrain.cli.options import JsonOption, StoreOption
-from edgetrain.documents import to_document
-from edgetrain.report import board_document, console, emit, show_board, show_catalogue, show_fits
-from edgetrain.schema import SCHEMA
+from edgetrain.report import console, emit, show_board, show_catalogue, show_fits
+from edgetrain.schema import BoardDetails, BoardList
 from edgetrain.units import parse_bytes
 
 
@@ -27,36 +26,40 @@ def devices(
         str | None,
         typer.Option(help="Check whether this network fits: its name, or a recorded run of it.", show_default=False),
     ] = None,
-    batch: Annotated[int, typer.Option(help="Samples per minibatch, with --fits.", min=1)] = 16,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", "--batch", help="Samples per minibatch, with --fits.", min=1)
+    ] = 16,
     workers: Annotated[int, typer.Option(help="Loader workers, with --fits.", min=0)] = 2,
-    optimizer: Annotated[str, typer.Option(help="sgd, adam or adamw, with --fits.")] = "sgd",
-    momentum: Annotated[float, typer.Option(help="SGD momentum, with --fits; 0 keeps no state.", min=0)] = 0.9,
+    optimizer: Annotated[str, typer.Option(help="Optimizer, with --fits: sgd, adam or adamw.")] = "sgd",
+    momentum: Annotated[
+        float, typer.Option(help="SGD momentum, with --fits; 0 needs no optimizer memory.", min=0)
+    ] = 0.9,
     os: Annotated[
-        str | None, typer.Option("--os", help="RAM of the operating system, with --fits: 1GiB.", show_default=False)
+        str | None,
+        typer.Option("--os", help="RAM that the operating system uses, with --fits: 1GiB.", show_default=False),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="Only this device.", show_default=False)] = None,
+    device: Annotated[str | None, typer.Option(help="Show only this board.", show_default=False)] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
     """List the known boards, and check whether a network fits into their memory.
 
-    Cores, clocks, RAM, GPU, price, power and modes of each.
+    Shows cores, clocks, RAM, GPU, price, power and modes of each board.
 
-    Example: edgetrain devices --fits mobilenet_v3 --batch 16
+    Example: edgetrain devices --fits mobilenet_v3 --batch-size 16
     """
     if context.invoked_subcommand is not None:
         return
     if fits is None:
         boards = [api.published_board(device)] if device else list(api.published_boards())
         if json:
-            documents = [board_document(board) for board in boards]
-            emit({"schema": SCHEMA, "devices": documents, "sources": api.published_sources()})
+            emit(BoardList(tuple(boards), api.published_sources()))
         else:
             console().print(show_catalogue(boards))
         return
     report = api.fits(
         fits,
-        batch,
+        batch_size,
         workers=workers,
         optimizer=optimizer,
         momentum=momentum,
@@ -65,13 +68,13 @@ def devices(
         store=store,
     )
     if json:
-        emit({"schema": SCHEMA, **to_document(report)})
+        emit(report)
     else:
         console().print(show_fits(report.need, report.fits))
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="A device, as orin-agx, or a module, as p3701-0005.")],
+    name: Annotated[str, typer.Argument(help="A board, such as orin-agx, or a module, such as p3701-0005.")],
     json: JsonOption = False,
 ) -> None:
     """Show everything known about one board: clock tables, stock modes and sources.
@@ -80,6 +83,6 @@ def show(
     """
     board = api.published_board(name)
     if json:
-        emit({"schema": SCHEMA, "device": board_document(board), "sources": api.published_sources()})
+        emit(BoardDetails(board, api.published_sources()))
     else:
         console().print(show_board(board, api.published_sources()))

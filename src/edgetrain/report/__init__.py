@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgetrain.report.choice import show_applied, show_choice
     from edgetrain.report.comparison import show_comparison
     from edgetrain.report.datasets import dataset_preview_text, dataset_table
-    from edgetrain.report.devices import board_document, show_board, show_catalogue, show_fits
+    from edgetrain.report.devices import show_board, show_catalogue, show_fits
     from edgetrain.report.devices_ranked import show_options
     from edgetrain.report.diagnosis import show_diagnosis
     from edgetrain.report.doctor import show_doctor
@@ -85,7 +85,6 @@ __all__ = [
     "PageVerdict",
     "Plot",
     "SettingRun",
-    "board_document",
     "campaign_figures",
     "campaign_page",
     "comparison_page",
@@ -193,7 +192,6 @@ _MODULES = {
         "dataset_table",
     ),
     "devices": (
-        "board_document",
         "show_board",
         "show_catalogue",
         "show_fits",

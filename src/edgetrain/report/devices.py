@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from edgetrain.documents import to_document
 from edgetrain.recommendation import Fit
 from edgetrain.report.text import plain_table
-from edgetrain.schema import Board, ClockTable, MemoryNeed, Origin
+from edgetrain.schema import Board, ClockTable, MemoryNeed
 from edgetrain.units import spell, spell_bytes, spell_hz
 
 COLOURS = {"fits": "green", "fits, little cache": "yellow", "too close to call": "yellow", "does not fit": "red"}
-
-
-def board_document(board: Board) -> dict[str, Any]:
-    """Return everything published about a board as JSON shows it; None where no source was found."""
-    return {**to_document(board), "mode_count": board.mode_count, "origin": Origin.PUBLISHED.value}
 
 
 def _gib(count: float | None) -> str:

@@ -3,7 +3,7 @@
 The half that touches hardware and the half that interprets meet only here and in `record`.
 """
 
-from edgetrain.schema.board import Board, ClockTable, PublishedMode
+from edgetrain.schema.board import Board, BoardDetails, BoardList, ClockTable, PublishedMode
 from edgetrain.schema.boards import (
     DoctorReport,
     Finding,
@@ -80,6 +80,8 @@ __all__ = [
     "SCHEMA",
     "SECTIONS",
     "Board",
+    "BoardDetails",
+    "BoardList",
     "CampaignOutlook",
     "ClockTable",
     "CoresGot",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from edgetrain.schema.device import PowerMode
+from edgetrain.schema.origin import Origin
 
 # Of the RAM on the module, what Linux shows as MemTotal: the rest is reserved for firmware and display. Two boards
 # are logged (Orin Nano 0.896, Orin AGX 0.935 of the nominal size); the lower one is assumed where none is.
@@ -90,15 +91,14 @@ class Board:
     stock_default: int | None = None
     note: str | None = None
     sources: Mapping[str, str] = field(default_factory=dict)  # which fact is from where
+    mode_count: int | None = None  # custom modes: as published, else core counts times clocks where all are known
+    origin: Origin = Origin.PUBLISHED
 
-    @property
-    def mode_count(self) -> int | None:
-        """How many custom modes the board has: core counts times clocks; None where a table is not known."""
-        if self.published_mode_count is not None:
-            return self.published_mode_count
-        if self.cpu is None or self.gpu is None or self.emc is None:
-            return None
-        return self.cores * len(self.cpu.values_hz) * len(self.gpu.values_hz) * len(self.emc.values_hz)
+    def __post_init__(self) -> None:
+        count = self.published_mode_count
+        if count is None and self.cpu is not None and self.gpu is not None and self.emc is not None:
+            count = self.cores * len(self.cpu.values_hz) * len(self.gpu.values_hz) * len(self.emc.values_hz)
+        object.__setattr__(self, "mode_count", count)
 
     def modes(self) -> Iterator[PowerMode]:
         """Yield every custom mode, cores slowest; nothing where a table is not known."""
@@ -115,3 +115,19 @@ class Board:
             return self.usable_bytes, f"logged ({self.sources['usable_bytes']})"
         share = ASSUMED_USABLE_SHARE
         return int(self.ram_bytes * share), f"assumed: {share:.0%} of the RAM, the lower of two logged boards"
+
+
+@dataclass(frozen=True, slots=True)
+class BoardList:
+    """What `edgetrain devices` lists: boards, and the sources that their facts name."""
+
+    devices: tuple[Board, ...]
+    sources: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BoardDetails:
+    """What `edgetrain devices show` shows: one board, and the sources that its facts name."""
+
+    device: Board
+    sources: Mapping[str, str]
