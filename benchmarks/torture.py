@@ -79,7 +79,7 @@ def main() -> int:
     options = parser.parse_args()
     known = areas()
     if unknown := set(options.only or ()) - set(known):
-        parser.error(f"there is no area {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+        parser.error(f"there is no area {', '.join(sorted(unknown))}; known: {', '.join(known)}")
     rows = rows_of_page() if options.only else {}
     failed = 0
     for name, (run, full) in known.items():

@@ -66,7 +66,7 @@ def make_summary(*epochs: EpochSummary, factors: Mapping[str, Scalar] | None = N
         "baseload_w": None,
         "power_scope": None,
         "energy_method": None,
-        "energy_reason": "this device has no power sensor that we can read",
+        "energy_reason": "this device has no power sensor that can be read",
         "energy_by": None,
         "energy_by_reason": None,
         "steady": Steady(0, 0, "all"),

@@ -138,13 +138,13 @@ def test_conclusions_say_what_the_table_says():
         summary({"storage": medium, "workers": 2}, epoch(20, stall, 10))
         for medium, stall in (("hdd", 10), ("sd", 0.2), ("ssd", 0.1))
     )
-    assert conclusions(media) == ["workers 2: sd is enough, compute hides its fetching"]
+    assert conclusions(media) == ["workers 2: sd is fast enough: compute hides its fetching"]
     slow = tabulate(
         summary({"storage": medium, "workers": workers}, epoch(20, 10, 10))
         for medium in ("hdd", "sd")
         for workers in (0, 1)
     )
-    same = "no medium is fast enough to be hidden by compute"
+    same = "no medium is fast enough for compute to hide its fetching"
     assert conclusions(slow) == [f"at every setting of the other factors, {same}"]
     caches = tabulate(
         summary({"page_cache": size}, epoch(20, 10, 5), epoch(e2e, 3, 5)) for size, e2e in (("1GB", 20), ("2GB", 8))

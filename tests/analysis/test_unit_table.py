@@ -28,7 +28,7 @@ def test_rows_become_runs_and_rows_of_one_run_its_epochs(tmp_path: Path) -> None
     [
         ("", "needs the columns unit and time_ms"),
         ("unit,power\na,1\n", "needs the columns unit and time_ms"),
-        ("unit,time_ms\n", "no row below"),
+        ("unit,time_ms\n", "has no rows below"),
         ("unit,time_ms\na,fast\n", "line 2: time_ms must be a number above 0, not 'fast'"),
         ("unit,time_ms\na,1\nb,-3\n", "line 3"),
         ("unit,time_ms\na,nan\n", "line 2"),

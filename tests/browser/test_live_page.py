@@ -99,7 +99,7 @@ def test_the_stop_button_stops_the_training_with_the_token_and_not_without_it(co
     seen.page.goto("about:blank")
     seen.page.goto(address + "/#token=token")
     button.click()
-    wait_until(seen.page, f"{said}.includes('to stop; what was recorded stays')")
+    wait_until(seen.page, f"{said}.includes('to stop; its record so far is kept')")
     assert training.wait(10) in (-signal.SIGINT, 1, 130)
     wait_until(
         seen.page, "document.getElementById('part-now').textContent.includes('the process that made it is gone')"

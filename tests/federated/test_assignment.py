@@ -64,7 +64,7 @@ def test_a_deadline_that_nobody_can_meet_names_the_unit_and_its_time():
 
 
 def test_a_unit_without_a_profile_is_named():
-    with pytest.raises(UsageError, match="nothing is known about the unit 'b'; there are profiles of: a"):
+    with pytest.raises(UsageError, match="nothing is known about the unit 'b'; profiled units: a"):
         DeadlineAssigner({"a": UnitProfile(COSTS, 100)}).assign(1, [unit("b")])
 
 

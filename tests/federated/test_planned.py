@@ -57,7 +57,7 @@ def test_a_unit_that_cannot_finish_sits_out_where_the_rules_allow_it():
 
 
 def test_a_unit_that_the_round_does_not_have_is_named():
-    with pytest.raises(UsageError, match="the round has no device 'c'; there are: a"):
+    with pytest.raises(UsageError, match="the round has no device 'c'; known: a"):
         RoundPlanAssigner([device("a")], RoundRules()).assign(1, [unit("c")])
 
 

@@ -83,8 +83,8 @@ def test_repeats_show_how_much_epochs_vary_and_what_is_not_known_of_that() -> No
 
 
 def test_conclusions_stand_below_the_table() -> None:
-    found = replace(result(make_summary(make_epoch())), conclusions=("sd is enough, compute hides its fetching",))
-    assert "sd is enough, compute hides its fetching" in printed(show_campaign(found, 1))
+    found = replace(result(make_summary(make_epoch())), conclusions=("sd is fast enough: compute hides its fetching",))
+    assert "sd is fast enough: compute hides its fetching" in printed(show_campaign(found, 1))
 
 
 def test_a_campaign_without_a_finished_run_is_shown_as_nothing() -> None:

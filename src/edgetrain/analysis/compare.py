@@ -131,7 +131,7 @@ def _difference(
     if fewest < FEWEST_RUNS:
         more = max(_runs_needed(a, b, change), FEWEST_RUNS) - fewest
         runs = "1 more run" if more == 1 else f"{more} more runs"
-        words = f"these runs differ by {change:+.1%}; whether the settings do needs {runs} per side"
+        words = f"these runs differ by {change:+.1%}; deciding whether the settings differ needs {runs} per side"
         return Difference(name, unit, mean_a, mean_b, change, None, None, None, words)
     draw = np.random.default_rng(seed)
     ratios = np.log(resampled_means(b, draw)) - np.log(resampled_means(a, draw))

@@ -46,7 +46,7 @@ def _missing_rows(run: Run) -> list[Doubt]:
         cost, read = process.facts.main_thread_cost, len(process.minibatches)
         counted = cost.minibatches if cost else None
         if counted is not None and read < counted:
-            text = f"{counted - read} of {counted} minibatches that were counted are not in the record"
+            text = f"{counted - read} of {counted} counted minibatches are missing from the record"
             found.append(Doubt("lost", text))
     return found
 

@@ -53,7 +53,7 @@ def find_power(run: Run) -> tuple[Power | None, str]:
     """Return the run's total power, or None and the reason."""
     source = run.manifest.power
     if source is None:
-        return None, run.manifest.power_reason or "this device has no power sensor that we can read"
+        return None, run.manifest.power_reason or "this device has no power sensor that can be read"
     samples, names = run.samples(source.stream), source.columns
     if not any(name in samples for name in names):
         return None, f"the power stream {source.stream!r} recorded nothing"

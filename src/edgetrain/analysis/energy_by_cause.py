@@ -99,7 +99,10 @@ def split_energy(
         needed = MIN_WITH_WAITING if windows.waiting else MIN_WINDOWS
         found = int(windows.in_run.sum())
         if found < needed:
-            return None, f"only {found} power readings fall into the run; {needed} are needed to split it"
+            return (
+                None,
+                f"only {found} power readings fall into the run; {needed} are needed to split its energy by cause",
+            )
         _, residual = _fit(windows, baseload_w, np.ones(len(windows)))
         if best is None or residual < best[0]:
             best = residual, windows

@@ -216,9 +216,9 @@ def conclusions(rows: Sequence[FactorRow]) -> list[str]:
         for others in _others(rows, "page_cache"):
             pays = ram_that_pays(rows, "page_cache", **others)
             text = (
-                "caching pays at none of the sizes"
+                "no page cache of these sizes shortens later epochs"
                 if pays is None
-                else f"caching begins to pay at a page cache of {pays}"
+                else f"a page cache of {pays} or more shortens later epochs"
             )
             found.append(f"{label(others)}: {text}")
     if len({row.get("dataset_scale") for row in rows}) > 1:
@@ -236,9 +236,9 @@ def _of_media(rows: Sequence[FactorRow], media: Sequence[str]) -> list[str]:
     for others in _others(rows, "storage"):
         enough = hidden_media(rows, media, **others)
         if enough is not None:
-            said[label(others)] = f"{enough} is enough, compute hides its fetching"
+            said[label(others)] = f"{enough} is fast enough: compute hides its fetching"
         elif all(one(rows, storage=medium, **others) for medium in media):
-            said[label(others)] = "no medium is fast enough to be hidden by compute"
+            said[label(others)] = "no medium is fast enough for compute to hide its fetching"
     if len(said) > 1 and len(set(said.values())) == 1:
         return [f"at every setting of the other factors, {next(iter(said.values()))}"]
     return [f"{where}: {text}" for where, text in said.items()]

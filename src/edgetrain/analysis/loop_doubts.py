@@ -33,8 +33,8 @@ def _doubts(run: Run, loop: TrainingLoop) -> Iterator[Doubt]:
         unseen = int(np.count_nonzero(~parts.fetched))
         yield Doubt(
             "no_loader",
-            f"{unseen} of {len(parts)} minibatches are optimizer steps for which no torch DataLoader was asked: how "
-            "long the loop waited for its data is not known, and compute_s holds it; wrap what the loop iterates in "
+            f"{unseen} of {len(parts)} minibatches are optimizer steps without a fetch from a torch DataLoader: how "
+            "long the loop waited for data is not known, and compute_s includes it; wrap what the loop iterates in "
             "edgetrain.watch",
         )
     if facts.ended is False and run.manifest.state != "running":
@@ -47,5 +47,5 @@ def _doubts(run: Run, loop: TrainingLoop) -> Iterator[Doubt]:
         yield Doubt(
             "hidden_wait",
             f"{spell_seconds(hidden_s)} of waiting overlap with steps although the CPU computes them in the loop: "
-            "the order of events was not understood, and the stall is too small by as much",
+            "the recorded order of events is inconsistent, and the stall is too small by that much",
         )

@@ -50,7 +50,7 @@ def read_unit_table(path: Path) -> list[UnitRun]:
             one = _joined(before, one, took_s)
         runs[key] = one
     if not runs:
-        raise UsageError(f"{path} holds no row below its columns")
+        raise UsageError(f"{path} has no rows below its heading")
     return list(runs.values())
 
 
@@ -78,7 +78,7 @@ def _read_row(row: Mapping[str, str], heads: list[str], where: str, number: int)
         started_s=0.0,
         took_s=hours * S_PER_H,
         epochs=(UnitEpoch(time_s, energy_j, hours * S_PER_H),),
-        energy_reason="the table holds none",
+        energy_reason="the table has no energy column",
     )
 
 

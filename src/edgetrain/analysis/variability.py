@@ -225,7 +225,7 @@ def _doubts(
 ) -> list[Doubt]:
     found = []
     if len(units) == 1:
-        text = f"all runs are of one unit, {units[0].unit}: how much units differ cannot be said"
+        text = f"all runs are of one unit, {units[0].unit}: how much units differ is not known"
         found.append(Doubt("one_unit", text))
     elif len(units) < FEWEST_UNITS_FOR_OUTLIERS:
         text = f"{len(units)} units: intervals are wide, and no unit can be called an outlier with fewer than 5"
@@ -245,6 +245,6 @@ def _doubts(
         found.append(Doubt("software_and_unit", text))
     if units and max(one.span_h for one in units) < LEAST_SPAN_H:
         minutes = 60 * max(one.span_h for one in units)
-        text = f"no unit was observed for longer than {minutes:.1f} minutes: drift over hours cannot be said"
+        text = f"no unit was observed for longer than {minutes:.1f} minutes: drift over hours is not known"
         found.append(Doubt("short_span", text))
     return found

@@ -35,7 +35,7 @@ def figures(
     """Write the figures of a campaign, of some runs, or of a table of power modes into a folder."""
     unknown = [form for form in formats if form not in FORMATS]
     if unknown:
-        raise UsageError(f"there is no format {unknown[0]!r}; there are {', '.join(FORMATS)}")
+        raise UsageError(f"there is no format {unknown[0]!r}; known: {', '.join(FORMATS)}")
     place, names = open_store(store), list(chosen)
     if len(names) == 1 and is_mode_table(names[0], place):
         content = mode_content(names[0], place, board)
@@ -44,10 +44,10 @@ def figures(
         runs = [open_run(run, place) for name in names for run in campaign_runs(name, place) or [name]]
         found = campaign_figures([SettingRun(summarize(run), run) for run in runs])
     if not found:
-        raise UsageError(f"{', '.join(names)}: no epoch was recorded, so that there is nothing to draw")
+        raise UsageError(f"{', '.join(names)}: no epoch was recorded, so there is nothing to draw")
     target = Path(folder)
     try:
         files = write_figures(found, target, formats)
     except OSError as error:
-        raise UsageError(f"cannot write into {target} ({error.strerror}); choose another folder with --out") from error
+        raise UsageError(f"cannot write into {target} ({error.strerror}); choose another folder with -o") from error
     return FiguresWritten(str(target), tuple(one.name for one in found), tuple(file.name for file in files))

@@ -69,4 +69,4 @@ def _method(name: str, prior: Prior, reference: str | Path | ModeTable | None) -
             )
         known = reference if isinstance(reference, ModeTable) else read_table(reference, need_results=True)
         return transferred_network(known)
-    raise UsageError(f"no method {name!r}; there are {', '.join(METHODS)}")
+    raise UsageError(f"no method {name!r}; known: {', '.join(METHODS)}")

@@ -56,10 +56,10 @@ def with_published(fit: Fit, need: MemoryNeed, published: Published) -> Fit:
         return fit
     could, source = known
     if could and need.batch_size <= DEFAULT_BATCH_SIZE and not fit.verdict.startswith("fits"):
-        note = f"{fit.device}: counted as {fit.verdict!r}, but it was trained there ({source})"
+        note = f"{fit.device}: estimated as {fit.verdict!r}, but it was trained there ({source})"
         return replace(fit, verdict=FITS, assumptions=(*fit.assumptions, note))
     if not could and need.batch_size >= DEFAULT_BATCH_SIZE and fit.verdict != DOES_NOT_FIT:
-        note = f"{fit.device}: counted as {fit.verdict!r}, but it could not be trained there ({source})"
+        note = f"{fit.device}: estimated as {fit.verdict!r}, but it could not be trained there ({source})"
         return replace(fit, verdict=DOES_NOT_FIT, assumptions=(*fit.assumptions, note))
     return fit
 

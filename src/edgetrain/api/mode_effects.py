@@ -71,7 +71,7 @@ def _held(summary: Summary) -> PowerMode:
     held = summary.power_mode.held if summary.power_mode else None
     if held is None:
         raise UsageError(
-            f"{summary.run} does not say in which power mode it ran, so that another cannot be compared with it; "
+            f"{summary.run} does not say in which power mode it ran, so another mode cannot be compared with it; "
             "record it on a board with power modes"
         )
     return held

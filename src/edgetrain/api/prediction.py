@@ -70,7 +70,7 @@ def predict_unit(
     if deviation is None:
         return kind.for_unit(seen.table, seen.name)
     if not 0 < deviation < 1:
-        raise UsageError(f"the spread of units must lie between 0 and 100 %, not at {100 * deviation:g} %")
+        raise UsageError(f"the spread of units must be between 0 and 100 %, not {100 * deviation:g} %")
     return kind.for_unit(seen.table, seen.name, deviation)
 
 
@@ -128,7 +128,7 @@ def profile_until(
     where it is a device). What was measured is written to `output` after each mode.
     """
     if not 0 < target < 1:
-        raise UsageError(f"the error to reach must lie between 0 and 100 %, not at {100 * target:g} %")
+        raise UsageError(f"the error to reach must be between 0 and 100 %, not {100 * target:g} %")
     if measure is None:
         on = measure_on or (board if is_live(board) and truth is None else None)
         measure = measure_from(truth, on, network, store)

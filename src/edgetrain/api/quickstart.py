@@ -76,12 +76,15 @@ def characterise(
             summaries.append(summarize(run, records))
             announce(f"{label}: {spell_median(summaries[-1])} per minibatch (median)")
     if not summaries:
-        raise WorkloadError("no run of the characterisation ended well; edgetrain doctor says what is missing here")
+        raise WorkloadError(
+            "every run of the characterisation failed; edgetrain doctor shows what is missing on this machine"
+        )
     try:
         write_report(summaries, target, title=TITLE, store=records)
     except UsageError as error:
         raise WorkloadError(
-            f"the runs are recorded, but {error}; write it elsewhere: edgetrain report --campaign {campaign} -o FILE"
+            f"the runs are recorded, but {error}; write the report elsewhere: "
+            f"edgetrain report --campaign {campaign} -o FILE"
         ) from error
     return Characterisation(campaign, str(target), tuple(summaries), tuple(failures), time.monotonic() - began_s)
 

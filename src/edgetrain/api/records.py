@@ -146,7 +146,7 @@ def export_run(
     Tables have one row per minibatch; with `samples`, one per reading of a sensor.
     """
     if form not in FORMATS:
-        raise UsageError(f"there is no format {form!r}; there are {', '.join(FORMATS)}")
+        raise UsageError(f"there is no format {form!r}; known: {', '.join(FORMATS)}")
     if samples and form not in ("csv", "parquet"):
         raise UsageError(f"samples are exported as csv or parquet, not as {form}; a trace has them anyway")
     opened = run if isinstance(run, Run) else open_run(run.run if isinstance(run, Summary) else run, store)

@@ -183,7 +183,7 @@ def document_schema(name: str) -> dict[str, Any]:
     if name == "plan":
         return plan_schema()
     if name not in DOCUMENTS:
-        raise UsageError(f"there is no schema for {name!r}; there are: {', '.join(document_names())}")
+        raise UsageError(f"there is no schema for {name!r}; known: {', '.join(document_names())}")
     found = json_schema(DOCUMENTS[name], f"edgetrain {name} --json" if name != "--help" else "edgetrain --help --json")
     version = {"properties": {"schema": {"type": "string", "const": SCHEMA}}, "required": ["schema"]}
     return {**found, "allOf": [version]}

@@ -32,7 +32,7 @@ def sensitivity(
 ) -> Sensitivity:
     """Return elasticities of the profiled modes, or with `predicted` of all modes of the board, predicted from them."""
     if not 0 < level < 1:
-        raise UsageError(f"--level lies between 0 and 1, not at {level:g}")
+        raise UsageError(f"--level must be between 0 and 1, not {level:g}")
     seen = read_profiled(profiled, store, board)
     if predicted:
         board_modes(board, modes)  # refuses to fall back on the profiled modes

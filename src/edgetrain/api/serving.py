@@ -90,7 +90,7 @@ class RecordPages:
                     os.kill(runner.pid, signal.SIGINT)
                 except OSError as error:
                     raise EdgetrainError(f"{row.run} cannot be stopped from here: {error.strerror}") from error
-                return f"asked {row.run} to stop; what was recorded stays"
+                return f"asked {row.run} to stop; its record so far is kept"
         raise EdgetrainError("nothing is training now")
 
     def restore(self) -> str:

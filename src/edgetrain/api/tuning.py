@@ -88,7 +88,7 @@ class TuneOptions:
             raise UsageError(f"--minimize is time or energy, not {self.minimize!r}")
         if self.trials < 5:
             raise UsageError(
-                f"--trials is {self.trials}; a search needs at least 5: one of the start and four to repeat"
+                f"--trials is {self.trials}; a search needs at least 5: one of the training as it is and four repeats"
             )
         if self.max_power_w is not None and not self.max_power_w > 0:
             raise UsageError(f"--max-power-w must be above zero, not {self.max_power_w:g}")

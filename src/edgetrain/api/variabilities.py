@@ -26,7 +26,7 @@ def variability(
     the difference, as a share, that sample sizes are given for. Runs that failed are listed in `left_out`.
     """
     if not 0 < detect <= MOST_DETECT:
-        raise UsageError(f"the difference to detect must lie above 0 and at most at 90 %, not at {100 * detect:g} %")
+        raise UsageError(f"the difference to detect must be above 0 and at most 90 %, not {100 * detect:g} %")
     names = [chosen] if isinstance(chosen, (str, Path)) else list(chosen)
     if not names:
         raise UsageError("which runs? name a campaign, or several runs")
@@ -76,7 +76,7 @@ def draw_variability(
     """Draw where units lie, what varies most and the drift, each with a CSV of what it shows."""
     unknown = [form for form in formats if form not in FORMATS]
     if unknown:
-        raise UsageError(f"there is no format {unknown[0]!r}; there are {', '.join(FORMATS)}")
+        raise UsageError(f"there is no format {unknown[0]!r}; known: {', '.join(FORMATS)}")
     found = variability_figures(report)
     target = Path(folder)
     try:

@@ -44,7 +44,9 @@ def page_verdict(run: Run, summary: Summary, store: FolderStore) -> PageVerdict 
     if not summary.epochs:
         return PageVerdict(sentence)
     if sum(epoch.minibatches for epoch in summary.epochs) > MOST_DIAGNOSED:
-        return PageVerdict(sentence, remedies_reason=f"the run is very long; edgetrain diagnose {summary.run} does it")
+        return PageVerdict(
+            sentence, remedies_reason=f"the run is too long to predict them here; run edgetrain diagnose {summary.run}"
+        )
     try:
         found = diagnose(run, store=store)
     except (EdgetrainError, ValueError) as error:

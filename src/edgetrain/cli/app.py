@@ -25,15 +25,15 @@ _ClickException: type[Exception] = next(
 )
 COMPLETION = "_EDGETRAIN_COMPLETE"  # set by the shell when it asks for completions
 
-ABOUT = """Measure where the time and energy of DNN training on an edge device go, predict settings that were not
-tried, and choose the best one within your limits.
+ABOUT = """Measure where the time and energy of DNN training on an edge device go, predict both for settings that were
+not tried, and choose the best setting within your limits.
 
 Start with `edgetrain doctor`, then `edgetrain run mobilenet_v3 --workers 1`, then `edgetrain show last`.
 """
 
 
 class _Printable(logging.Handler):
-    """Prints warnings on stderr; file and column names in them are other people's."""
+    """Prints warnings on stderr, with control characters removed: file and column names in them are foreign text."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one."""
@@ -99,17 +99,17 @@ def _version(wanted: bool) -> None:
 
 def _main_options(
     version: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True, callback=_version),
-    json: bool = typer.Option(False, "--json", help="With --help: every command and option as JSON."),
+    json: bool = typer.Option(False, "--json", help="With --help: print every command and option as JSON."),
 ) -> None:
-    """What stands before the command."""
+    """Options before the command."""
     if json:
-        raise typer.BadParameter("--json stands after the command, or beside --help")
+        raise typer.BadParameter("write --json after the command, or together with --help")
 
 
 def run_command(arguments: list[str]) -> int:
     """Run one command; return its exit status."""
     if arguments[:1] == ["compare"]:
-        # Option parsers remove a bare `--`, which here stands between the two sides.
+        # Option parsers remove a bare `--`, which separates the two sides here.
         arguments = ["vs" if argument == "--" else argument for argument in arguments]
     if len(arguments) == 2 and set(arguments) == {"--help", "--json"}:
         from edgetrain.cli.help_document import command_list
@@ -133,7 +133,7 @@ def run_command(arguments: list[str]) -> int:
             return status or failed  # a profiled script keeps its own status
         return status
     except EdgetrainError as error:
-        from edgetrain.report import printable  # names of others may be in it
+        from edgetrain.report import printable  # the message may contain foreign file names
 
         print(f"edgetrain: {printable(str(error))}", file=sys.stderr)
         return error.exit_status

@@ -20,20 +20,24 @@ def register(app: typer.Typer) -> None:
 
 def baseload(
     device: Annotated[str, typer.Option(help="`auto`, `host`, or a board such as `sim:orin-agx`.")] = "auto",
-    seconds: Annotated[float, typer.Option(help="How long each state is measured, in s.", min=1.0)] = 30.0,
+    seconds: Annotated[float, typer.Option(help="Duration of each of the measurements, in s.", min=1.0)] = 30.0,
     wake_on_lan_w: Annotated[
         float | None,
-        typer.Option("--wake-on-lan-w", help="Power in Wake-on-LAN as read from a meter at the socket, in W.", min=0.0),
+        typer.Option(
+            "--wake-on-lan-w",
+            help="Power in the Wake-on-LAN state, in W, as read from a meter at the wall socket.",
+            min=0.0,
+        ),
     ] = None,
-    keep_clocks: Annotated[bool, typer.Option("--keep-clocks", help="Measure with the clocks as they are.")] = False,
+    keep_clocks: Annotated[bool, typer.Option("--keep-clocks", help="Measure without changing the clocks.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be measured and changed, and stop.")
+        bool, typer.Option("--dry-run", help="Show what would be measured and changed; do nothing.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """Measure the power of an idle board.
 
-    Measured with clocks held and free, with edgetrain's logging on and off. Run nothing else meanwhile.
+    It is measured with clocks held and free, and with edgetrain's logging on and off. Run nothing else meanwhile.
 
     Example: sudo edgetrain baseload --seconds 60
     """

@@ -31,20 +31,22 @@ def campaign(
     store: StoreOption = None,
     device: Annotated[
         str | None,
-        typer.Option(help="auto, host, jetson, or sim:orin-agx (simulated); default: the plan's, else auto."),
+        typer.Option(
+            help="Device to run on: auto, host, jetson, or sim:orin-agx (simulated); default: the plan's, else auto."
+        ),
     ] = None,
     on: Annotated[
         str | None,
-        typer.Option(help="Run on a fleet: its inventory, a YAML file, or local: four simulated boards."),
+        typer.Option(help="Run on a fleet: the inventory (a YAML file), or `local` for four simulated boards."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the experiments, their time and energy, and stop.")
+        bool, typer.Option("--dry-run", help="Show the experiments with their time and energy; run nothing.")
     ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run everything again instead of resuming.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a plan, for editors.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Carry out a plan of experiments; started again, it resumes.
+    """Carry out a plan of experiments; after an interruption the same command resumes it.
 
     Example: edgetrain campaign plan.yaml --dry-run
     """
@@ -52,7 +54,7 @@ def campaign(
         emit(plan_schema())
         return
     if plan is None:
-        raise UsageError("which plan? give a YAML file; edgetrain campaign --schema prints its shape")
+        raise UsageError("no plan is given; give a YAML file (edgetrain campaign --schema prints its JSON Schema)")
     if on is not None:
         if device is not None:
             raise UsageError("--on takes the devices from the inventory: leave --device out")
@@ -65,7 +67,7 @@ def campaign(
                 result = campaign_on(plan, on, store, view, fresh=fresh)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
-                "interrupted; experiments that run are finished by their boards, the same command resumes from here"
+                "interrupted; the boards finish their running experiments, and the same command resumes the campaign"
             ) from None
         finish(result, json)
         return

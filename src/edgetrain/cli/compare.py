@@ -30,8 +30,8 @@ def compare_runs(
 ) -> None:
     """Decide whether two settings really differ, from repeated runs of each.
 
-    Two runs always differ a little by chance: give at least three per side; with fewer, the answer is how many more it
-    takes.
+    Two runs always differ a little by chance: give at least three per side. With fewer, it prints how many more are
+    needed.
 
     Example: edgetrain compare RUN1 RUN2 RUN3 -- RUN4 RUN5 RUN6
     """

@@ -23,17 +23,19 @@ def register(app: typer.Typer) -> None:
 def data(
     network: Annotated[
         str,
-        typer.Argument(help="Network that reads it: " + ", ".join(CATALOG) + ".", autocompletion=complete_network),
+        typer.Argument(
+            help="Network that the dataset is for: " + ", ".join(CATALOG) + ".", autocompletion=complete_network
+        ),
     ],
     folder: Annotated[
-        Path | None, typer.Argument(help="Folder of your own dataset, to describe it; left out, one is generated.")
+        Path | None, typer.Argument(help="Folder of your own dataset, to describe it instead of generating one.")
     ] = None,
     scale: Annotated[
         float, typer.Option("--dataset-scale", help="Size of the generated dataset; 1 is the published size.")
     ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the generated dataset.")] = 0,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder to generate it in; left out, in the store.")
+        Path | None, typer.Option("--output", "-o", help="Folder to generate the dataset in; default: in the store.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be generated; write nothing.")] = False,
     store: StoreOption = None,

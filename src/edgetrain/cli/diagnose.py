@@ -24,13 +24,16 @@ def diagnose(
     run: RunArgument = "last",
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Run the training with the best remedy, and compare prediction and measurement."),
+        typer.Option(
+            "--verify",
+            help="Repeat the training with the best remedy, and compare the prediction with the measurement.",
+        ),
     ] = False,
-    media: Annotated[Path | None, typer.Option(help="A file with storage media of your own.")] = None,
+    media: Annotated[Path | None, typer.Option(help="YAML file that describes storage media of your own.")] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """What limits this training, how is that known, and what would each remedy bring?
+    """Explain what limits a training, with the evidence and the predicted gain of each remedy.
 
     Example: edgetrain diagnose last
     """

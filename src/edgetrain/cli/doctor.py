@@ -21,11 +21,13 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     device: Annotated[str, typer.Option(help="`auto`, `host`, `jetson`, or a board such as `sim:orin-agx`.")] = "auto",
-    dataset: Annotated[Path | None, typer.Option(help="Also examine where this dataset lies.")] = None,
+    dataset: Annotated[
+        Path | None, typer.Option(help="Folder of a dataset: also check its storage medium and page cache.")
+    ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """What can be measured and set here, what is missing, and how to get it.
+    """Show what can be measured and set on this machine, what is missing, and how to get it.
 
     Example: edgetrain doctor --dataset ~/data/gld23k
     """

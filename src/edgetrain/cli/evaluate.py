@@ -27,23 +27,29 @@ def register(app: typer.Typer) -> None:
 class MethodFlags:
     """What is evaluated."""
 
-    profile: Annotated[int, typer.Option(help="Number of modes the method is given.", min=2)] = 10
-    seeds: Annotated[int, typer.Option(help="Repeats; each may profile a random quarter of the table.", min=1)] = 10
+    profile: Annotated[int, typer.Option(help="Number of profiled modes that each method gets.", min=2)] = 10
+    seeds: Annotated[
+        int, typer.Option(help="Number of repeats; each profiles within another random quarter of the table.", min=1)
+    ] = 10
     method: Annotated[
-        list[str] | None, typer.Option(help="physics (ours), gp, linear, network; repeat for several.")
+        list[str] | None,
+        typer.Option(help="Method: physics (default), gp, linear or network; repeat the option for several."),
     ] = None
-    prior: Annotated[str, typer.Option(help="Prior from other networks: orin, none, or a file.")] = "orin"
+    prior: Annotated[
+        str,
+        typer.Option(help="Prior knowledge from other networks: orin (shipped), none, or a file of `edgetrain prior`."),
+    ] = "orin"
     without: Annotated[list[str] | None, typer.Option(help="Leave a network (or network@board) out of the prior.")] = (
         None
     )
     reference: Annotated[
-        Path | None, typer.Option(help="For `network`: the table of another network that it is trained on first.")
+        Path | None, typer.Option(help="With --method network: table of another network, to train it on first.")
     ] = None
     random_modes: Annotated[
         bool, typer.Option("--random-modes", help="Profile random modes instead of chosen ones.")
     ] = False
     device: Annotated[
-        str | None, typer.Option(help="The board of the table: its powers are checked against what it can draw.")
+        str | None, typer.Option(help="The board of the table, to check that its powers are possible there.")
     ] = None
 
 
@@ -54,12 +60,14 @@ class BudgetFlags:
     budgets: Annotated[
         str | None,
         typer.Option(
-            help="Also choose a mode for every power limit from LO to HI, written LO:HI, in W.", rich_help_panel=BUDGETS
+            help="Also choose a mode for each power limit in this range, LO:HI in W.", rich_help_panel=BUDGETS
         ),
     ] = None
     confirm: Annotated[
         int,
-        typer.Option(help="With --budgets: chosen modes that are measured, per limit.", min=0, rich_help_panel=BUDGETS),
+        typer.Option(
+            help="With --budgets: measure up to this many chosen modes per limit.", min=0, rich_help_panel=BUDGETS
+        ),
     ] = 0
     confidence: Annotated[
         float, typer.Option(help="Probability in % with which a limit must hold.", rich_help_panel=BUDGETS)
@@ -88,7 +96,8 @@ def evaluate(
 ) -> None:
     """Measure the error of predictions on a table in which every mode was measured.
 
-    The tool chooses the modes, sees only those, and predicts the rest.
+    edgetrain chooses the modes to profile, fits only those, and predicts the others.
+
     Example: edgetrain evaluate resnet.csv --profile 10 --seeds 10 --without resnet
     """
     found = api.evaluate(

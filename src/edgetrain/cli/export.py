@@ -22,28 +22,30 @@ def register(app: typer.Typer) -> None:
 def export(
     run: RunArgument = "last",
     csv: Annotated[bool, typer.Option("--csv", help="One row per minibatch, as CSV.")] = False,
-    parquet: Annotated[bool, typer.Option("--parquet", help="The same as Parquet.")] = False,
-    trace: Annotated[bool, typer.Option("--trace", help="A timeline for Perfetto or chrome://tracing.")] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="One row per minibatch, as Parquet.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Timeline for Perfetto or chrome://tracing.")] = False,
     prometheus: Annotated[
-        bool, typer.Option("--prometheus", help="Totals and newest readings, for a textfile collector.")
+        bool, typer.Option("--prometheus", help="Totals and latest readings, for Prometheus' textfile collector.")
     ] = False,
     fleet_trace: Annotated[
         bool,
         typer.Option(
             "--fleet-trace",
-            help="No run: time, power and variability of every board and network of the catalogue, for simulators.",
+            help="Instead of a run: time, power and variability of each catalogued board and network, for simulators.",
         ),
     ] = False,
     samples: Annotated[
-        bool, typer.Option("--samples", help="With --csv or --parquet: one row per reading of a sensor instead.")
+        bool,
+        typer.Option("--samples", help="With --csv or --parquet: one row per sensor reading instead of per minibatch."),
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; default: the run's id in this folder.")
+        Path | None,
+        typer.Option("--output", "-o", help="File to write; default: named after the run, in the current folder."),
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write a run for spreadsheets, notebooks, trace viewers and Prometheus.
+    """Export a run for spreadsheets, notebooks, trace viewers and Prometheus.
 
     Example: edgetrain export last --trace -o run.json
     """

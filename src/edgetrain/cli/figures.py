@@ -21,22 +21,27 @@ def figures(
     names: Annotated[
         list[str],
         typer.Argument(
-            help="A campaign, some runs, or a table of power modes (imported, or a CSV).",
+            help="A campaign, several runs, or a table of power modes (imported, or a CSV file).",
             autocompletion=complete_run,
             metavar="CAMPAIGN|RUN|TABLE...",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write into.")] = Path("figures"),
+    out: Annotated[Path, typer.Option("--output", "--out", "-o", help="Folder to write into.")] = Path("figures"),
     formats: Annotated[
-        list[str] | None, typer.Option("--format", help="pdf, svg or png; repeat for several. [default: pdf and svg]")
+        list[str] | None,
+        typer.Option(
+            "--format", help="File format: pdf, svg or png; repeat the option for several. [default: pdf and svg]"
+        ),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="Board of a table of modes, for its stock modes.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="With a table of modes: its board, to mark the stock modes.")
+    ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Draw a campaign for a paper: vector figures one column wide, each with a CSV of what it shows.
+    """Draw a campaign as figures for a paper: vector graphics, one column wide, each with a CSV of its data.
 
-    Example: edgetrain figures my-campaign --out figures
+    Example: edgetrain figures my-campaign -o figures
     """
     written = draw_figures(names, out, store, formats or ("pdf", "svg"), device)
     if json:

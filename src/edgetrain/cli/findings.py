@@ -36,17 +36,17 @@ def judge_findings(
     ] = None,
     paper: Annotated[
         list[JudgedPaper] | None,
-        typer.Option(help="Only this paper's statements; repeat for several.", show_default=False),
+        typer.Option(help="Judge only this paper's statements; repeat the option for several.", show_default=False),
     ] = None,
     evidence: Annotated[bool, typer.Option("--evidence", help="Show every comparison behind each verdict.")] = False,
     markdown: Annotated[Path | None, typer.Option(help="Also write the report as Markdown to this file.")] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Which of the papers' findings hold in your own runs: 24 of SIGMETRICS 2023, six of HiPC 2021.
+    """Check which of the papers' findings hold in your own runs: 24 of SIGMETRICS 2023, six of HiPC 2021.
 
-    Each one holds, does not hold, or cannot be judged; the runs that would decide it are then named. A difference
-    inside its 95 % interval, or a single run near a threshold, is not judged: repeat each run three times.
+    Each one holds, does not hold, or cannot be judged; in the last case the runs that would decide it are named. A
+    difference inside its 95 % interval, or a single run near a threshold, is not judged: repeat each run three times.
 
     Example: edgetrain findings my-campaign --paper sigmetrics
     """

@@ -29,7 +29,7 @@ def import_(
         typer.Option("--interval-s", help="Seconds between the lines of a log without time stamps.", min=0.001),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="The board of a table of modes; its powers are checked against what it can draw.")
+        str | None, typer.Option(help="The board of a table of modes, to check that its powers are possible there.")
     ] = None,
     network: Annotated[str | None, typer.Option(help="The network of a table of modes.")] = None,
     json: JsonOption = False,
@@ -37,7 +37,7 @@ def import_(
     """Convert logs of other tools into runs, for show, compare and report.
 
     Reads edge-train-bench folders (or a tree of them), tegrastats logs of every JetPack, and CSV tables of power modes.
-    What is wrong in them is listed; nothing is dropped silently.
+    Problems in them are listed; nothing is dropped silently.
 
     Example: edgetrain import logs/pm_6_1510400_624750000_2133000000 --window 5:
     """

@@ -21,7 +21,8 @@ from edgetrain.report import (
 )
 
 MediaOption = Annotated[
-    str | None, typer.Option("--media", envvar="EDGETRAIN_MEDIA", help="YAML file with storage media of your own.")
+    str | None,
+    typer.Option("--media", envvar="EDGETRAIN_MEDIA", help="YAML file that describes storage media of your own."),
 ]
 
 
@@ -43,9 +44,12 @@ def up(
     dataset: Annotated[Path | None, typer.Option(help="Folder to put on the slow medium.")] = None,
     storage: Annotated[str | None, typer.Option(help="Storage medium: ssd, sd, hdd, emmc or your own.")] = None,
     page_cache: Annotated[str | None, typer.Option(help="Size of the page cache, for example 2GB.")] = None,
-    ram: Annotated[str | None, typer.Option(help="RAM of the smaller machine; see --network.")] = None,
+    ram: Annotated[str | None, typer.Option(help="RAM of the emulated machine; see --network.")] = None,
     network: Annotated[
-        str | None, typer.Option(help="Network that it trains: its memory is subtracted from --ram.")
+        str | None,
+        typer.Option(
+            help="Network to be trained: its memory is subtracted from --ram, the rest limits the page cache."
+        ),
     ] = None,
     cores: Annotated[int | None, typer.Option(help="Number of cores.")] = None,
     cpu_share: Annotated[
@@ -54,7 +58,7 @@ def up(
     preset: Annotated[str | None, typer.Option(help="Limits of a board: xavier-nx, xavier-agx, …")] = None,
     shrink: Annotated[float, typer.Option(help="Divide the page cache of the preset by this.")] = 1.0,
     media: MediaOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be limited, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be limited; change nothing.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Apply limits until `lab down`, for programs of your own.
@@ -79,11 +83,13 @@ def up(
 
 
 def down(
-    images: Annotated[bool, typer.Option("--images", help="Also remove the disk images kept for next time.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed, and stop.")] = False,
+    images: Annotated[
+        bool, typer.Option("--images", help="Also remove the disk images, which are kept for later runs.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed; change nothing.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Remove everything the lab set up here, also what a killed run left; nothing else.
+    """Remove everything that the lab set up on this machine, including what a killed run left behind; nothing else.
 
     Example: edgetrain lab down
     """
@@ -97,7 +103,7 @@ def down(
 
 
 def status(json: JsonOption = False) -> None:
-    """Show what the lab limits right now, what killed runs left, and which mechanisms this machine has.
+    """Show what the lab limits at present, what killed runs left behind, and which mechanisms this machine has.
 
     Example: edgetrain lab status
     """
@@ -109,14 +115,14 @@ def status(json: JsonOption = False) -> None:
 
 
 def measure(
-    storage: Annotated[list[str] | None, typer.Option(help="Medium to measure; repeat for several.")] = None,
+    storage: Annotated[list[str] | None, typer.Option(help="Medium to measure; repeat the option for several.")] = None,
     media: MediaOption = None,
-    at: Annotated[str | None, typer.Option(help="Folder for the files that are read.")] = None,
+    at: Annotated[str | None, typer.Option(help="Folder for the test files.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Measure the limits: asked against got, for latency, bandwidth, several readers, cacheable bytes and CPU.
+    """Measure how well the limits are kept: latency, bandwidth, several readers, cacheable bytes and CPU.
 
-    Exit status 1 when one is off by more than 15 %. Takes half a minute; needs an otherwise idle machine.
+    The exit status is 1 if one is off by more than 15 %. It takes half a minute and needs an otherwise idle machine.
 
     Example: edgetrain lab measure --storage sd
     """

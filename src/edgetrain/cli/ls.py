@@ -18,11 +18,13 @@ def register(app: typer.Typer) -> None:
 
 def ls(
     store: StoreOption = None,
-    network: Annotated[str | None, typer.Option(help="Only runs of this network.")] = None,
+    network: Annotated[str | None, typer.Option(help="Show only runs of this network.")] = None,
     campaign: Annotated[
-        str | None, typer.Option(help="Only runs of this campaign, by id or by its plan's name.")
+        str | None, typer.Option(help="Show only runs of this campaign, by its id or the name in its plan.")
     ] = None,
-    newest: Annotated[int | None, typer.Option("--newest", "-n", help="Only this many, the newest.", min=1)] = None,
+    newest: Annotated[
+        int | None, typer.Option("--newest", "-n", help="Show only this many runs, the newest.", min=1)
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """List the recorded runs, oldest first.

@@ -9,9 +9,14 @@ import typer
 
 StoreOption = Annotated[
     Path | None,
-    typer.Option("--store", envvar="EDGETRAIN_STORE", help="Folder of the records.", show_default=False),
+    typer.Option(
+        "--store",
+        envvar="EDGETRAIN_STORE",
+        help="Folder of the recorded runs; default: ~/.local/share/edgetrain.",
+        show_default=False,
+    ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document on stdout.")]
 DeviceOption = Annotated[str, typer.Option(help="Device to run on: auto, host, jetson, or sim:orin-agx (simulated).")]
 
 
@@ -24,7 +29,10 @@ def complete_run(incomplete: str) -> list[str]:
 
 
 RunArgument = Annotated[
-    str, typer.Argument(help="A run's id, the start or end of one, its folder, or `last`.", autocompletion=complete_run)
+    str,
+    typer.Argument(
+        help="The run: its id, the start or end of the id, its folder, or `last`.", autocompletion=complete_run
+    ),
 ]
 
 

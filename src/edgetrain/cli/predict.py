@@ -19,9 +19,12 @@ ABOUT = "Predict time, power and energy of every power mode from a few profiled 
 UNTIL, WRITE = "Profile now", "Write"
 
 DeviceOption = Annotated[
-    str | None, typer.Option(help="The modes of a board: orin-agx (catalogue), auto (this one) or sim:orin-agx.")
+    str | None,
+    typer.Option(help="Use the modes of a board: orin-agx (catalogue), auto (this machine) or sim:orin-agx."),
 ]
-PriorOption = Annotated[str, typer.Option(help="Prior from other networks: orin, none, or a file.")]
+PriorOption = Annotated[
+    str, typer.Option(help="Prior knowledge from other networks: orin (shipped), none, or a file of `edgetrain prior`.")
+]
 WithoutOption = Annotated[list[str] | None, typer.Option(help="Leave a network (or network@board) out of the prior.")]
 
 
@@ -41,7 +44,7 @@ class PlanFlags:
     device: DeviceOption = None
     count: Annotated[int, typer.Option(help="How many modes to profile.", min=1)] = 10
     profiled: Annotated[
-        str | None, typer.Option(help="Modes already measured: a CSV, or a campaign by name or id.")
+        str | None, typer.Option(help="Modes already measured: a CSV file, or a campaign by name or id.")
     ] = None
     prior: PriorOption = "orin"
     without: WithoutOption = None
@@ -64,11 +67,16 @@ class UntilFlags:
         ),
     ] = None
     truth: Annotated[
-        Path | None, typer.Option(help="With --until: take measurements from this table.", rich_help_panel=UNTIL)
+        Path | None,
+        typer.Option(
+            help="With --until: look measurements up in this CSV table instead of measuring.", rich_help_panel=UNTIL
+        ),
     ] = None
     measure_on: Annotated[
         str | None,
-        typer.Option(help="With --until: train on this board: auto, sim:orin-agx.", rich_help_panel=UNTIL),
+        typer.Option(
+            help="With --until: measure by training on this board: auto or sim:orin-agx.", rich_help_panel=UNTIL
+        ),
     ] = None
 
     def share(self) -> float | None:
@@ -89,10 +97,16 @@ class PlanFiles:
 
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Write the modes (or what was measured) as CSV.", rich_help_panel=WRITE),
+        typer.Option(
+            "-o",
+            "--output",
+            help="Write the modes (with --until: their measurements) to this CSV file.",
+            rich_help_panel=WRITE,
+        ),
     ] = None
     campaign: Annotated[
-        Path | None, typer.Option(help="Write the modes as a campaign plan (YAML).", rich_help_panel=WRITE)
+        Path | None,
+        typer.Option(help="Write a campaign plan that profiles the modes to this YAML file.", rich_help_panel=WRITE),
     ] = None
     network: Annotated[
         str | None,
@@ -100,7 +114,10 @@ class PlanFiles:
     ] = None
     command: Annotated[
         str | None,
-        typer.Option(help="Your own training instead, with --campaign: 'python train.py'.", rich_help_panel=WRITE),
+        typer.Option(
+            help="With --campaign: your own training command instead of a network: 'python train.py'.",
+            rich_help_panel=WRITE,
+        ),
     ] = None
 
 
@@ -154,7 +171,7 @@ def _profile_until(asked: PlanFlags, until: UntilFlags, files: PlanFiles, store:
 
 
 def table(
-    profiled: Annotated[str, typer.Option(help="Modes that were measured: a CSV, or a campaign by name or id.")],
+    profiled: Annotated[str, typer.Option(help="Measured modes: a CSV file, or a campaign by name or id.")],
     modes: Annotated[Path | None, typer.Option(help="CSV of the modes to predict.")] = None,
     device: DeviceOption = None,
     prior: PriorOption = "orin",
@@ -162,17 +179,23 @@ def table(
     seed: Annotated[int, typer.Option(help="Random seed of the fit.", min=0)] = 0,
     unit_profile: Annotated[
         str | None,
-        typer.Option(help="One or two modes measured on another unit of the board: predict that unit (CSV, campaign)."),
+        typer.Option(
+            help="Predict another unit of the board, from one or two modes measured on it: a CSV file or a campaign."
+        ),
     ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write all predictions as CSV.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Save the predictor, for edgetrain recommend --predictor.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write all predictions to this CSV file.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Save the predictor to this file, for edgetrain recommend --predictor.")
+    ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
     """Predict time, power and energy of every mode from the few that were profiled.
 
-    Profile one unit of a kind of board well; every other unit then needs one or two of the same modes only
-    (`--unit-profile unit7.csv`), because units differ by a factor.
+    Other units of the same board need only one or two profiled modes (`--unit-profile unit7.csv`), because units
+    differ by a nearly constant factor.
 
     Example: edgetrain predict table --profiled mine.csv --device orin-agx -o all.csv
     """

@@ -12,7 +12,7 @@ from edgetrain.cli.options import JsonOption, StoreOption
 from edgetrain.cli.output import print_note, print_result
 from edgetrain.report import show_priors
 
-ABOUT = "List and extend the priors: what was learned from other networks and boards, used by predictions."
+ABOUT = "List and extend the priors: coefficients fitted to other networks and boards, from which predictions start."
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_(
-    files: Annotated[list[Path] | None, typer.Argument(help="Prior files beside the shipped ones.")] = None,
+    files: Annotated[list[Path] | None, typer.Argument(help="Further prior files, besides the shipped ones.")] = None,
     json: JsonOption = False,
 ) -> None:
     """List the networks and boards of the priors, and how far their modes scatter around the fit.
@@ -36,18 +36,18 @@ def list_(
 
 
 def add(
-    campaign: Annotated[str, typer.Argument(help="Measured modes: a CSV, or a campaign by name or id.")],
-    network: Annotated[str, typer.Option(help="The network that was trained: its name for --without.")],
+    campaign: Annotated[str, typer.Argument(help="Measured modes: a CSV file, or a campaign by name or id.")],
+    network: Annotated[str, typer.Option(help="Name of the network that was trained, as used by --without.")],
     board: Annotated[str, typer.Option(help="The board it was measured on, such as orin-agx.")],
-    kind: Annotated[str, typer.Option(help="train or infer.")] = "train",
+    kind: Annotated[str, typer.Option(help="What was measured: train or infer.")] = "train",
     to: Annotated[Path, typer.Option("--to", help="The prior file to write.")] = Path("prior.json"),
     start: Annotated[str, typer.Option("--from", help="The prior to start from: orin, none, or a file.")] = "orin",
-    source: Annotated[str, typer.Option(help="Where the measurements come from.")] = "",
+    source: Annotated[str, typer.Option(help="Source of the measurements, as free text.")] = "",
     store: StoreOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Fit and show; write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Fit and show the result; write nothing.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Add a network to a prior: fits its measured modes and stores the coefficients, not the measurements.
+    """Add a network to a prior: fit its measured modes and store the coefficients, not the measurements.
 
     Example: edgetrain prior add bert.csv --network bert --board orin-agx --to mine.json
     """

@@ -18,7 +18,7 @@ from edgetrain.report import console, emit, show_run
 
 OFFERED = options_named(
     *command_settings(),
-    dataset="Folder of the dataset that your script reads; --cache needs it, and its share in the page cache is recorded.",
+    dataset="Folder of the dataset that your script reads; needed for --cache and to record its share in the page cache.",
 )  # fmt: skip
 
 
@@ -29,7 +29,9 @@ def register(app: typer.Typer) -> None:
 
 @with_settings(OFFERED)
 def profile(
-    command: Annotated[list[str], typer.Argument(help="Your training command, after --, as you would type it in a shell.")],
+    command: Annotated[
+        list[str], typer.Argument(help="Your training command, after --, as you would type it in a shell.")
+    ],
     settings: Settings,
     device: DeviceOption = "auto",
     like: Annotated[

@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 def quickstart(
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("edgetrain-report.html"),
-    budget_s: Annotated[float, typer.Option(help="Approximate total time of the runs, in s.")] = 140.0,
+    budget_s: Annotated[float, typer.Option(help="Approximate total duration of the runs, in s.")] = 140.0,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -28,19 +28,27 @@ class ChooseFromFlags:
 
     profiled: Annotated[
         str | None,
-        typer.Option(help="Modes that were measured: a CSV, or a campaign by name or id.", rich_help_panel=FROM),
+        typer.Option(help="Measured modes: a CSV file, or a campaign by name or id.", rich_help_panel=FROM),
     ] = None
-    predictor: Annotated[Path | None, typer.Option(help="A saved predictor instead.", rich_help_panel=FROM)] = None
-    modes: Annotated[Path | None, typer.Option(help="CSV of the modes to choose from.", rich_help_panel=FROM)] = None
+    predictor: Annotated[
+        Path | None, typer.Option(help="A saved predictor, instead of --profiled.", rich_help_panel=FROM)
+    ] = None
+    modes: Annotated[Path | None, typer.Option(help="CSV file of the modes to choose from.", rich_help_panel=FROM)] = (
+        None
+    )
     device: Annotated[
         str | None,
         typer.Option(
-            help="The modes of a board instead: orin-agx (catalogue), auto (this one) or sim:orin-agx.",
+            help="Choose from the modes of a board: orin-agx (catalogue), auto (this machine) or sim:orin-agx.",
             rich_help_panel=FROM,
         ),
     ] = None
     prior: Annotated[
-        str, typer.Option(help="Prior from other networks: orin, none, or a file.", rich_help_panel=FROM)
+        str,
+        typer.Option(
+            help="Prior knowledge from other networks: orin (shipped), none, or a file of `edgetrain prior`.",
+            rich_help_panel=FROM,
+        ),
     ] = "orin"
     without: Annotated[
         list[str] | None, typer.Option(help="Leave a network out of the prior.", rich_help_panel=FROM)
@@ -51,31 +59,39 @@ class ChooseFromFlags:
 class LimitFlags:
     """What to minimise, within which limits."""
 
-    minimise: Annotated[str, typer.Option(help="time, energy or power.", rich_help_panel=LIMITS)] = "time"
+    minimise: Annotated[
+        str,
+        typer.Option(
+            "--minimise", "--minimize", help="What to minimise: time, energy or power.", rich_help_panel=LIMITS
+        ),
+    ] = "time"
     max_power_w: Annotated[
         str | None, typer.Option(help="Limit on the steady mean power: watts, or 15000mW.", rich_help_panel=LIMITS)
     ] = None
-    peak: Annotated[bool, typer.Option(help="The power limit applies to 1 s peaks too.", rich_help_panel=LIMITS)] = (
+    peak: Annotated[bool, typer.Option(help="Apply the power limit to peaks of 1 s too.", rich_help_panel=LIMITS)] = (
         False
     )
     max_time_s: Annotated[
         str | None,
         typer.Option(
-            help="Limit on the time per minibatch, per epoch (with --minibatches) or of all --epochs: seconds, or 2h.",
+            help="Limit on the time per minibatch, per epoch (--minibatches) or in total (--epochs): seconds, or 2h.",
             rich_help_panel=LIMITS,
         ),
     ] = None
     max_energy_j: Annotated[
-        str | None, typer.Option(help="Limit on the energy of the same work: joules, or 50Wh.", rich_help_panel=LIMITS)
+        str | None,
+        typer.Option(
+            help="Limit on the energy, per the same unit as --max-time-s: joules, or 50Wh.", rich_help_panel=LIMITS
+        ),
     ] = None
     max_cores: Annotated[int | None, typer.Option(help="Use at most this many cores.", rich_help_panel=LIMITS)] = None
     max_temp_c: Annotated[
         float | None,
         typer.Option(help="Exclude modes that were measured hotter than this, in °C.", rich_help_panel=LIMITS),
     ] = None
-    stock_only: Annotated[bool, typer.Option(help="Only modes that the board ships with.", rich_help_panel=LIMITS)] = (
-        False
-    )
+    stock_only: Annotated[
+        bool, typer.Option(help="Choose only from the modes that the board ships with.", rich_help_panel=LIMITS)
+    ] = False
     confidence: Annotated[
         float, typer.Option(help="Probability in % with which each limit must hold.", rich_help_panel=LIMITS)
     ] = 95.0
@@ -88,7 +104,7 @@ class TrainingFlags:
     minibatches: Annotated[float | None, typer.Option(help="Minibatches per epoch.", rich_help_panel=WHOLE)] = None
     epochs: Annotated[
         float | None,
-        typer.Option(help="Epochs of the whole training; limits then apply to all of it.", rich_help_panel=WHOLE),
+        typer.Option(help="Epochs of the training; limits then apply to the whole training.", rich_help_panel=WHOLE),
     ] = None
     cold_epoch_s: Annotated[
         str | None, typer.Option(help="Measured time of the cold first epoch: seconds, or 5min.", rich_help_panel=WHOLE)
@@ -104,15 +120,15 @@ class TrainingFlags:
     ] = "idle"
     between_w: Annotated[
         float | None,
-        typer.Option(help="Power between jobs, in W; left out, as published.", rich_help_panel=WHOLE),
+        typer.Option(help="Power between jobs, in W; default: the published value.", rich_help_panel=WHOLE),
     ] = None
     battery_wh: Annotated[
         float | None,
-        typer.Option(help="Battery capacity in Wh; shows how many trainings it lasts.", rich_help_panel=WHOLE),
+        typer.Option(
+            help="Battery capacity in Wh, to show how many trainings it is enough for.", rich_help_panel=WHOLE
+        ),
     ] = None
-    switch_s: Annotated[
-        float, typer.Option(help="Duration of a mode change between epochs, in s.", rich_help_panel=WHOLE)
-    ] = 7.0
+    switch_s: Annotated[float, typer.Option(help="Duration of a mode change, in s.", rich_help_panel=WHOLE)] = 7.0
 
     def options(self) -> api.TrainingOptions:
         """Return the questions as the API takes them."""
@@ -134,16 +150,21 @@ class MeasureFlags:
 
     confirm: Annotated[
         int,
-        typer.Option(help="Measure up to this many chosen modes and update the choice.", min=0, rich_help_panel=CHECK),
+        typer.Option(
+            help="Measure up to this many of the chosen modes, and update the choice.", min=0, rich_help_panel=CHECK
+        ),
     ] = 0
     search: Annotated[
         int | None,
-        typer.Option(help="Without profiled modes: search with this many measurements.", rich_help_panel=CHECK),
+        typer.Option(help="Search without profiled modes, with this many measurements.", rich_help_panel=CHECK),
     ] = None
-    truth: Annotated[Path | None, typer.Option(help="Take measurements from this table.", rich_help_panel=CHECK)] = None
+    truth: Annotated[
+        Path | None,
+        typer.Option(help="Look measurements up in this CSV table instead of measuring.", rich_help_panel=CHECK),
+    ] = None
     measure_on: Annotated[
         str | None,
-        typer.Option(help="Measure by training on this board: auto, sim:orin-agx.", rich_help_panel=CHECK),
+        typer.Option(help="Measure by training on this board: auto or sim:orin-agx.", rich_help_panel=CHECK),
     ] = None
     network: Annotated[str | None, typer.Option(help="The network to train when measuring.", rich_help_panel=CHECK)] = (
         None
@@ -195,7 +216,7 @@ def recommend(
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Which power mode should this training run in? The best one within your limits, and how sure that is.
+    """Recommend the best power mode within your limits, with the probability that each limit holds.
 
     Example: edgetrain recommend --profiled mine.csv --device orin-agx --max-power-w 20 --explain
     """

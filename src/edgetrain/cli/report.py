@@ -22,25 +22,29 @@ def report(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="A run, several runs, a campaign, or a table of power modes (imported, or a CSV); default: the newest "
-            "run.",
+            help="A run, several runs, a campaign, or a table of power modes (imported, or a CSV file); "
+            "default: the newest run.",
             autocompletion=complete_run,
             show_default=False,
             metavar="RUN|CAMPAIGN|TABLE...",
         ),
     ] = None,
-    campaign: Annotated[str | None, typer.Option(help="All runs of this campaign.")] = None,
+    campaign: Annotated[str | None, typer.Option(help="Report on all runs of this campaign.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("edgetrain-report.html"),
     title: Annotated[str | None, typer.Option(help="Heading of the page.", show_default=False)] = None,
     device: Annotated[
-        str | None, typer.Option(help="Board of a table of modes; modes that it lacks are predicted.")
+        str | None, typer.Option(help="With a table of modes: its board; modes missing from the table are predicted.")
     ] = None,
-    max_power_w: Annotated[str | None, typer.Option(help="Limit to mark in a table of modes: 20 or 20W.")] = None,
-    max_time_s: Annotated[str | None, typer.Option(help="Limit per minibatch to mark there: 0.1 or 100ms.")] = None,
+    max_power_w: Annotated[
+        str | None, typer.Option(help="With a table of modes: power limit to mark, 20 or 20W.")
+    ] = None,
+    max_time_s: Annotated[
+        str | None, typer.Option(help="With a table of modes: limit on the time per minibatch to mark, 0.1 or 100ms.")
+    ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write one self-contained page about a run, several runs, a campaign or power modes; no network needed.
+    """Write one self-contained HTML page about a run, several runs, a campaign or power modes.
 
     Example: edgetrain report last -o report.html
     """

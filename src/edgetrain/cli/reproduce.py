@@ -41,11 +41,11 @@ def reproduce_paper(
         ),
     ],
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer combinations: hipc about 4 minutes instead of 20.")
+        bool, typer.Option("--quick", help="Run fewer combinations: hipc takes about 4 minutes instead of 20.")
     ] = False,
     repeats: Annotated[
         int | None,
-        typer.Option(help="How often each run is made; with 3 the spread between runs is known.", min=1, max=100),
+        typer.Option(help="Number of repeats of each run; 3 or more show the spread between runs.", min=1, max=100),
     ] = None,
     section: Annotated[
         list[str] | None,
@@ -57,9 +57,11 @@ def reproduce_paper(
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="Also write the report as Markdown to this file.")] = None,
     page: Annotated[Path | None, typer.Option(help="Also write the charts as one HTML page to this file.")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Make every run again, also those that exist.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Repeat all runs, including those that are already recorded.")
+    ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show how many runs, how long and how much data; write nothing.")
+        bool, typer.Option("--dry-run", help="Show the number of runs, their time and their data; write nothing.")
     ] = False,
     store: StoreOption = None,
     json: JsonOption = False,
@@ -67,7 +69,7 @@ def reproduce_paper(
     """Repeat a paper's experiments here and judge each of its findings.
 
     For hipc this machine is limited to the paper's boards: that needs root, and an otherwise idle machine. For
-    sigmetrics nothing is trained. After an interruption the same command continues.
+    sigmetrics nothing is trained. After an interruption, the same command continues.
 
     Example: sudo edgetrain reproduce hipc --quick
     """

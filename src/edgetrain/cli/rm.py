@@ -22,7 +22,10 @@ def register(app: typer.Typer) -> None:
 
 def rm(
     names: Annotated[
-        list[str], typer.Argument(help="Runs to delete: ids, or the start or end of one.", autocompletion=complete_run)
+        list[str],
+        typer.Argument(
+            help="Runs to delete, each by its id or the start or end of its id.", autocompletion=complete_run
+        ),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted.")] = False,
     store: StoreOption = None,
@@ -44,13 +47,13 @@ def prune_runs(
     ] = None,
     state: Annotated[str | None, typer.Option(help="Runs in this state: failed, interrupted, finished.")] = None,
     campaign: Annotated[str | None, typer.Option(help="Runs of this campaign.")] = None,
-    keep: Annotated[int, typer.Option(help="Keep this many of them, the newest.", min=0)] = 0,
+    keep: Annotated[int, typer.Option(help="Keep this many of the matching runs, the newest.", min=0)] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Delete all recorded runs that fit every condition given.
+    """Delete all recorded runs that meet every given condition.
 
     Example: edgetrain prune --state failed --older-than 7d --dry-run
     """
@@ -79,4 +82,4 @@ def _report(found: Pruned, json: bool) -> None:
     say = console(stderr=True).print
     say(f"{count} {verb}, {spell_bytes(found.freed_bytes)}")
     for run in found.being_recorded:
-        say(f"{run} is being recorded and stays")
+        say(f"{run} is still being recorded and is kept")

@@ -23,7 +23,8 @@ def round_(
         Path, typer.Argument(help="The round file: fleet, network, deadline, data and links of the devices.")
     ],
     rounds: Annotated[
-        int | None, typer.Option(help="Rounds to simulate, 0 for none; default: as the file says.", min=0, max=10_000)
+        int | None,
+        typer.Option(help="Number of rounds to simulate, 0 for none; default: as in the file.", min=0, max=10_000),
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of the simulated rounds.", min=0)] = 0,
     output: Annotated[
@@ -35,7 +36,7 @@ def round_(
     all_: Annotated[bool, typer.Option("--all", help="Show every device of a large fleet.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Plan a federated round: each device's power mode, so that all finish in time with the least energy.
+    """Plan a federated round: choose each device's power mode so that all finish in time with the least energy.
 
     Nothing is set on any device. Example: edgetrain round round.yaml -o round.html
     """

@@ -39,7 +39,7 @@ def run(
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Train a network and see where the seconds and joules went, epoch by epoch.
+    """Train a network and show where its time and energy went, epoch by epoch.
 
     Example: edgetrain run mobilenet_v3 --workers 1 --dataset-scale 0.25 --cache cold
     """

@@ -21,17 +21,21 @@ def register(app: typer.Typer) -> None:
 def schema(
     command: Annotated[
         list[str] | None,
-        typer.Argument(help="A command, as `show` or `predict table`, or `plan`.", show_default=False),
+        typer.Argument(
+            help="A command, such as `show` or `predict table`; or `plan`, for campaign plans.", show_default=False
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Of what the command prints with --dry-run.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the schema of the command's output with --dry-run.")
+    ] = False,
     all_to: Annotated[
-        Path | None, typer.Option("--all-to", help="Write every schema into this folder.", show_default=False)
+        Path | None, typer.Option("--all-to", help="Write all schemas into this folder.", show_default=False)
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """What a program can rely on in the JSON that a command prints: its JSON Schema.
+    """Print the JSON Schema of the JSON document that a command prints.
 
-    Without a command, lists what has a schema.
+    Without a command, it lists the commands that have one.
 
     Example: edgetrain schema show
     """

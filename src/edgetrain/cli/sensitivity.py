@@ -19,13 +19,15 @@ def register(app: typer.Typer) -> None:
 
 
 def sensitivity(
-    profiled: Annotated[str, typer.Argument(help="Modes that were measured: a CSV, or a campaign by name or id.")],
+    profiled: Annotated[str, typer.Argument(help="Measured modes: a CSV file, or a campaign by name or id.")],
     predict: Annotated[
-        bool, typer.Option("--predict", help="Predict all modes of --modes or --device first, and use those.")
+        bool, typer.Option("--predict", help="First predict all modes of --modes or --device, then use those.")
     ] = False,
-    modes: Annotated[Path | None, typer.Option(help="With --predict: CSV of the modes.")] = None,
-    device: Annotated[str | None, typer.Option(help="With --predict: a board's modes.")] = None,
-    prior: Annotated[str, typer.Option(help="With --predict: orin, none, or a file.")] = "orin",
+    modes: Annotated[Path | None, typer.Option(help="With --predict: CSV file of the modes to predict.")] = None,
+    device: Annotated[str | None, typer.Option(help="With --predict: predict the modes of this board.")] = None,
+    prior: Annotated[
+        str, typer.Option(help="With --predict: prior knowledge from other networks: orin, none, or a file.")
+    ] = "orin",
     without: Annotated[list[str] | None, typer.Option(help="Leave a network out of the prior.")] = None,
     level: Annotated[float, typer.Option(help="Probability with which an interval contains the true value.")] = 0.9,
     store: StoreOption = None,

@@ -19,19 +19,25 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     host: Annotated[
-        str, typer.Option(help="Address to listen on; anything but loopback needs the token that is printed.")
+        str, typer.Option(help="Address to listen on; on any but loopback, pages need the printed token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0: any that is free.", min=0, max=65535)] = 8137,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0: any free port.", min=0, max=65535)] = 8137,
     control: Annotated[
-        bool, typer.Option("--control", help="Let the page stop a training and restore the power mode, with the token.")
+        bool,
+        typer.Option(
+            "--control", help="Let the page stop a training and restore the power mode; this needs the printed token."
+        ),
     ] = False,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="Another name by which browsers reach this machine; repeat for several.", show_default=False),
+        typer.Option(
+            help="Another host name of this machine that browsers may use; repeat the option for several.",
+            show_default=False,
+        ),
     ] = None,
     store: StoreOption = None,
 ) -> None:
-    """Watch training in a browser: stalls, power and clocks as they happen, campaigns, every recorded run.
+    """Watch training in a browser: live stalls, power and clocks, campaigns, and every recorded run.
 
     Example: edgetrain serve --port 8137
     """
@@ -43,4 +49,4 @@ def _announce(address: Address) -> None:
     out.print(f"the live page is at {address.url}", soft_wrap=True)
     if address.control:
         out.print(f"--control is on: pages may stop a training with the token {address.token}", soft_wrap=True)
-    out.print("Ctrl-C ends it")
+    out.print("stop it with Ctrl-C")

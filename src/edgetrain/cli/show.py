@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
 
 def show(run: RunArgument = "last", store: StoreOption = None, json: JsonOption = False) -> None:
-    """See where the seconds and joules of one run went, epoch by epoch, and what makes the numbers doubtful.
+    """Show where the time and energy of a run went, epoch by epoch, and the reasons to doubt its numbers.
 
     Example: edgetrain show last
     """

@@ -18,10 +18,10 @@ def register(app: typer.Typer) -> None:
 
 def top(
     interval_s: Annotated[float, typer.Option("--interval", help="Seconds between two updates.", min=0.2)] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Print the view once and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the view once and exit.")] = False,
     store: StoreOption = None,
 ) -> None:
-    """Watch training in the terminal, as on a board over SSH: stalls, power, clocks and the campaign.
+    """Watch training in the terminal, for example over SSH: stalls, power, clocks and the campaign.
 
     Example: edgetrain top --interval 2
     """

@@ -16,6 +16,7 @@ from edgetrain.report import show_trial, show_tuned
 OFFERED = options_named(
     "dataset", "cache", "batch_size", "dataset_scale", "workers", "prefetch", "pin_memory", "persistent", "compute",
     "compute_ms", "storage", "page_cache", "cores", "cpu_share", "power_mode", "full_fan",
+    dataset="Folder of the dataset that is read; --cache needs it. With a network, default: a generated dataset.",
 )  # fmt: skip
 
 
@@ -28,32 +29,38 @@ def register(app: typer.Typer) -> None:
 def tune(
     command: Annotated[
         list[str],
-        typer.Argument(help="Your command, after --, as you would type it; or the name of a network (mobilenet_v3)."),
+        typer.Argument(
+            help="Your training command, after --, as you would type it in a shell; or a network (mobilenet_v3)."
+        ),
     ],
     settings: Settings,
-    minimize: Annotated[str, typer.Option(help="What to minimise: time or energy per minibatch.")] = "time",
-    max_power_w: Annotated[float | None, typer.Option(help="Keep the power below this, in W.")] = None,
+    minimize: Annotated[
+        str, typer.Option("--minimize", "--minimise", help="What to minimise: time or energy per minibatch.")
+    ] = "time",
+    max_power_w: Annotated[float | None, typer.Option(help="Limit on the mean power, in W.")] = None,
     max_ram: Annotated[
-        str | None, typer.Option(help="Memory that a trial may use: 4GiB; left out, what is free.")
+        str | None, typer.Option(help="Limit on the memory of a trial: 4GiB; default: 90 % of the available memory.")
     ] = None,
-    trials: Annotated[int, typer.Option(help="Trials of loader arguments, at most.")] = 11,
-    trial_args: Annotated[str, typer.Option(help='Arguments to add in trials: "--epochs 1 --no-save".')] = "",
+    trials: Annotated[int, typer.Option(help="Largest number of trials of loader arguments.")] = 11,
+    trial_args: Annotated[
+        str, typer.Option(help='Arguments added to your command in trials only: "--epochs 1 --no-save".')
+    ] = "",
     allow_writes: Annotated[
-        bool, typer.Option("--allow-writes", help="Go on although the script writes files in each trial.")
+        bool, typer.Option("--allow-writes", help="Continue even if the script writes files in each trial.")
     ] = False,
-    apply: Annotated[bool, typer.Option("--apply", help="Set the power mode that was found.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Set the best power mode on the board.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --apply: show what would be set.")] = False,
     device: DeviceOption = "auto",
     like: Annotated[
-        str | None, typer.Option(help="On a simulated board: the network whose response to power modes to use.")
+        str | None, typer.Option(help="With a simulated board: the network whose time and power per mode to imitate.")
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Find the fastest data loading, and the power mode, for your own training script by short trials of it.
+    """Find the best DataLoader arguments and power mode for your own training script, by short trials of it.
 
-    Nothing in the script needs to change. Each trial takes seconds and is killed, so that nothing is saved. Settings of
-    a network (batch size, workers, ...) apply only where a network is named.
+    The script is not changed. Each trial takes seconds and is then killed, so that it saves nothing. Options such as
+    --batch-size and --workers apply only if a network is given instead of a command.
 
     Example: edgetrain tune -- python train.py --epochs 2
     """

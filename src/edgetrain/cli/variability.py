@@ -30,22 +30,23 @@ def variability(
         ),
     ],
     detect: Annotated[
-        str, typer.Option(help="Difference to detect, in per cent: how many runs or units does that take?")
+        str, typer.Option(help="Difference to detect, in per cent; shows how many runs or units that takes.")
     ] = "1",
     figures: Annotated[
-        Path | None, typer.Option("--figures", help="Draw into this folder (SVG and PNG, with CSVs).")
+        Path | None,
+        typer.Option("--figures", help="Write figures into this folder (SVG and PNG, each with a CSV file)."),
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """How much do equal runs differ: over time, between units of a board, between software versions?
+    """Show how much equal runs differ: over time, between units of a board, between software versions.
 
     Only runs of equal settings on the same kind of board are compared. Each coefficient of variation (standard
-    deviation over mean) has its 90 % interval; with few units it is wide, and that is the answer. Units that lie apart
-    from the others are named. `--detect 2` gives the number of runs, or of units, that it takes to show 2 %.
+    deviation over mean) has its 90 % interval, which is wide if there are few units. Outliers among the units are
+    named. `--detect 2` gives the number of runs, or of units, that it takes to show a difference of 2 %.
 
     To get such runs: a plan with `repeats: 3`, carried out on each unit (`edgetrain campaign plan.yaml --fresh --device
-    sim:xavier-nx?unit=1`, then unit=2, …). Units are known by serial number, else by host name.
+    sim:xavier-nx?unit=1`, then unit=2, …). Units are identified by serial number, else by host name.
 
     Example: edgetrain variability my-campaign --detect 2
     """

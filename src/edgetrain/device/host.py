@@ -160,12 +160,12 @@ def _missing(area: str, probe: Probe) -> list[Finding]:
         detail = "the kernel shows no cpufreq here (usual in a virtual machine): clocks are not recorded"
         found.append(Finding("cpu", "clock of each core", False, detail))
     if area == "cpu" and "pressure_cpu_share" not in columns:
-        detail = "the kernel keeps no pressure (CONFIG_PSI off, or not started)"
+        detail = "the kernel has no pressure stall information (CONFIG_PSI is off, or not enabled at boot)"
         found.append(Finding("cpu", "pressure", False, detail, "add psi=1 to the kernel's command line and reboot"))
     if area == "gpu":
         for column in ("gpu_power_w", "gpu_energy_j", "gpu_share"):
             if column not in columns:
-                found.append(Finding("gpu", column, False, "NVML says this GPU does not have it"))
+                found.append(Finding("gpu", column, False, "NVML reports that this GPU does not support it"))
     return found
 
 

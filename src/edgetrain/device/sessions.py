@@ -90,7 +90,9 @@ class SudoSession:
         if not line:
             assert self._process.stderr is not None
             said = " ".join(self._process.stderr.read().split()) or "nothing"
-            raise ControlRefused(f"edgetrain-control ended and said {said!r}; edgetrain doctor shows how to set it up")
+            raise ControlRefused(
+                f"edgetrain-control ended with the message {said!r}; edgetrain doctor shows how to set it up"
+            )
         answer = json.loads(line)
         if "error" in answer:
             raise ControlError(answer["error"])

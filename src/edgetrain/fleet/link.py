@@ -177,7 +177,7 @@ class FleetLink:
         An error that the task raised is a FleetError.
         """
         if not self.has(board):
-            raise ConnectionError(f"{board} is away")
+            raise ConnectionError(f"{board} is not connected")
         pending = self._submit(board, f"{name}-{time.time_ns()}", None, function, *arguments)
         until_s = self._now_s() + FETCH_S
         while not pending.ended and self._now_s() < until_s:

@@ -61,7 +61,7 @@ def import_path(
             if steady is not None and len(folders) > 1 and steady.first >= len(draft.minibatches):
                 # One short run must not end the import of a whole tree.
                 draft.problems.add(
-                    folder.name, f"is over before the window {window} begins; the steady state is detected instead"
+                    folder.name, f"ends before the window {window} begins; the steady state is detected instead"
                 )
                 wanted = None
             yield write_run(store, draft, wanted)

@@ -127,7 +127,7 @@ def clean(data: bytes, problems: Problems, name: str) -> str:
     text = data.decode("utf-8", errors="replace")
     garbled = text.count("�") - nuls
     if garbled > 0:
-        problems.add(name, f"holds {garbled} bytes that are no text")
+        problems.add(name, f"holds {garbled} bytes that are not text")
     return text.removeprefix("﻿")
 
 
@@ -226,7 +226,7 @@ def write_run(store: Store, draft: Draft, window: SteadyWindow | None) -> Import
         stream.close()
     failed = next((stream.failed for stream in streams if stream.failed), None)
     if failed:
-        manifest = replace(manifest, state="failed", reason=f"the store could not take the import: {failed}")
+        manifest = replace(manifest, state="failed", reason=f"the import could not be written to the store: {failed}")
         writer.write_manifest(manifest)
     path = store.open(writer.id, light=True).path
     minibatches = len(draft.minibatches) or None

@@ -144,7 +144,7 @@ def _minibatches(texts: Mapping[str, tuple[str, str]], problems: Problems) -> li
         ends = [at["compute"].log_s, at["whole"].log_s + offset_s, at["fetch"].log_s]
         end_us = next((end for end in map(instant_us, ends) if end is not None), None)
         if end_us is None:
-            problems.add("minibatches", "one has no instant at all; left out", f"row {place}")
+            problems.add("minibatches", "one has no time at all; left out", f"row {place}")
         else:
             placed.append((place, end_us, at))
     rising = _rising([end_us for _, end_us, _ in placed])
@@ -152,7 +152,7 @@ def _minibatches(texts: Mapping[str, tuple[str, str]], problems: Problems) -> li
     previous_us = 0
     for index, (place, end_us, at) in enumerate(placed):
         if index not in rising:
-            problems.add("minibatches", "one ends out of turn; left out", f"row {place}")
+            problems.add("minibatches", "one ends before an earlier one; left out", f"row {place}")
             continue
         rows.append(_minibatch(place, end_us, previous_us, at, problems))
         previous_us = end_us

@@ -86,7 +86,7 @@ def _percent(draft: Draft, name: str, line: int, what: str, text: str) -> float:
         return math.nan
     value = number(text)
     if math.isnan(value):
-        draft.problems.add(name, f"{what} is no number", f"line {line}: {text[:40]!r}")
+        draft.problems.add(name, f"{what} is not a number", f"line {line}: {text[:40]!r}")
     return _sane(draft, name, line, what, value, 0.0, 100.0)
 
 
@@ -148,7 +148,7 @@ def _literal(draft: Draft, name: str, line: int, cell: str) -> Any:
             warnings.simplefilter("ignore")  # the parser comments on garbage; we name it ourselves
             return ast.literal_eval(cell)
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-        draft.problems.add(name, "a cell that is no literal; left out", f"line {line}: {cell[:40]!r}")
+        draft.problems.add(name, "a cell that is not a literal; left out", f"line {line}: {cell[:40]!r}")
         return None
 
 
@@ -255,7 +255,7 @@ def _iostat(draft: Draft, name: str, text: str, mode: PowerMode | None) -> None:
                 key, scale = _IOSTAT[column]
                 value = number(cell)
                 if math.isnan(value) or value < 0:
-                    draft.problems.add(name, f"{column} is no number", f"line {line}: {cell[:40]!r}")
+                    draft.problems.add(name, f"{column} is not a number", f"line {line}: {cell[:40]!r}")
                     continue
                 readings[key] = value * scale
         if readings:
@@ -275,7 +275,7 @@ def _sizes(draft: Draft, name: str, text: str, wanted: Mapping[str, str]) -> lis
                 # `G` of an older `free` is the `Gi` of a newer one: both count in powers of two.
                 row[key] = float(parse_bytes(cell if cell.endswith(("B", "i")) else f"{cell}i"))
             except UsageError:
-                draft.problems.add(name, f"{column} is no size with a unit; left out", f"line {line}: {cell[:40]!r}")
+                draft.problems.add(name, f"{column} is not a size with a unit; left out", f"line {line}: {cell[:40]!r}")
         if row:
             found.append((at_us, row))
     return found

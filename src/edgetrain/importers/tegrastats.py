@@ -86,7 +86,7 @@ def _instants_us(lines: Sequence[TegrastatsLine], interval_s: float | None, prob
     if not any(stamp is not None for stamp in stamps):
         period = interval_s or DEFAULT_INTERVAL_S
         if interval_s is None and len(lines) > 1:
-            problems.add(name, f"carries no stamps: its lines are taken to be {period:g} s apart (--interval-s)")
+            problems.add(name, f"has no time stamps: its lines are taken to be {period:g} s apart (--interval-s)")
         return [round(place * period * US_PER_S) for place in range(len(lines))]
     # Lines within one second share a stamp; they are spread evenly over it.
     shared = Counter(stamp for stamp in stamps if stamp is not None)
@@ -100,7 +100,9 @@ def _instants_us(lines: Sequence[TegrastatsLine], interval_s: float | None, prob
     instants = []
     for stamp in stamps:
         if stamp is None:
-            problems.add(name, "a line without a stamp among lines with one; placed one interval on")
+            problems.add(
+                name, "a line without a time stamp among lines with one; placed one interval after the line before it"
+            )
             at_s += period
         elif last is None:
             last, base_s, within = stamp, at_s, 0

@@ -174,7 +174,7 @@ class Cuda:
                 except (RuntimeError, ValueError) as error:  # recorded on another device than the chain's
                     if not self._query(event):
                         break  # recorded again since, or on another stream
-                    self._problem("an event on the accelerator could not be placed: %s" % error)
+                    self._problem("the time of an accelerator event could not be determined: %s" % error)
                     waiting.popleft()
                     continue
                 waiting.popleft()
@@ -199,7 +199,7 @@ class Cuda:
 
     def _give_up(self, error: Exception) -> None:
         """Write rows without the instants that the device does not report any more: the host's are worth having."""
-        self._problem("events on the accelerator could not be read: %s" % error)
+        self._problem("accelerator events could not be read: %s" % error)
         while self._waiting:
             entry = self._waiting.popleft()
             if type(entry) is list:
@@ -243,7 +243,7 @@ class Cuda:
             self.anchors.append({"at_us": int(at_us), "pm_us": width_ns / 2000.0, "rate": self._rate})
             del self.anchors[1:-100]
         except (RuntimeError, IndexError) as error:  # another thread may have taken the last event
-            self._problem("the accelerator's clock could not be tied to the host's: %s" % error)
+            self._problem("the accelerator's clock could not be aligned with the host's: %s" % error)
 
     def due(self) -> bool:
         """Return whether the last anchor is older than a minute."""

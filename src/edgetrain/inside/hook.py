@@ -19,7 +19,10 @@ def arm(run: str, timing: str = "async") -> None:
     if not os.path.isdir(run):
         return
     stream.append_event(
-        os.path.join(run, "events-inside.jsonl"), "entered", "a Python process was entered", pid=os.getpid()
+        os.path.join(run, "events-inside.jsonl"),
+        "entered",
+        "the recorder was loaded into a Python process",
+        pid=os.getpid(),
     )
     if os.environ.get(writes.VARIABLE):
         writes.install(run)

@@ -316,7 +316,7 @@ class Session:
             woke, cpu = time.monotonic(), time.process_time()
             if was_stopped(woke - last - WAKE_INTERVAL_S, cpu - last_cpu):
                 self._doubt(
-                    "the training process stood still for %.1f s, and used no CPU time: it was stopped by a signal, "
+                    "the training process did not run for %.1f s and used no CPU time: it was stopped by a signal, "
                     "or its machine was paused" % (woke - last - WAKE_INTERVAL_S),
                     doubt="stopped",
                 )
@@ -332,7 +332,7 @@ class Session:
         """
         cuda = self.cuda
         if cuda is not None and cuda.times_settled == self._times_settled:
-            with self.guard("events on the accelerator could not be read"):
+            with self.guard("accelerator events could not be read"):
                 cuda.settle()
         self._times_settled = 0 if cuda is None else cuda.times_settled
         for writer in self._streams():

@@ -16,7 +16,7 @@ from typing import Any
 from . import counters, stream
 
 INDEX_QUEUE, DATA_QUEUE, WORKER = 2, 3, 10  # positions in torch's argument list, 1.13 to 2.15
-# A worker that ends lets a send in progress finish for so long: the loop may have the batch before the feeder runs again.
+# A worker that ends waits this long for a send in progress: the loop may have the batch before the feeder runs again.
 LAST_SEND_S = 0.05
 
 

@@ -87,9 +87,9 @@ class AccessGuard:
                 return 401, "a token is needed; open the address that edgetrain serve printed"
             return None
         if method != "POST":
-            return 405, f"{method} is not answered here"
+            return 405, f"the method {method} is not supported"
         if not self._rules.control:
-            return 403, "this server only shows; start it with --control to change something"
+            return 403, "this server is read-only; start it with --control to allow changes"
         if headers.get("origin") not in (f"http://{host}", f"https://{host}"):
             return 403, "only the pages of this server may change something"
         if headers.get("sec-fetch-site", "same-origin") != "same-origin":

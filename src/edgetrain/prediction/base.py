@@ -43,7 +43,7 @@ class ModeTable:
         lengths = {name: len(column) for name, column in self.columns().items()}
         if len(set(lengths.values())) > 1:
             said = ", ".join(f"{name} {length}" for name, length in lengths.items())
-            raise UsageError(f"the columns of a table of modes must have one length, not {said}")
+            raise UsageError(f"the columns of a table of modes must have the same length, not {said}")
 
     def __len__(self) -> int:
         return len(self.cores)

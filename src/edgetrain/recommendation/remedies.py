@@ -38,7 +38,7 @@ def ideas_for(model: WhatIfModel, facts: ChangeFacts, compute_bound: bool) -> It
     if base.others > OTHERS_WORTH:
         yield RemedyIdea(
             "others",
-            f"stop other programs ({base.others:.1f} cores' worth ran beside)",
+            f"stop other programs (they used {base.others:.1f} cores)",
             "none for the training",
             replace(base, others=0.0),
         )

@@ -116,7 +116,9 @@ class RoundDevice:
         if self.samples < 1:
             raise UsageError(f"{self.name} needs at least one sample to train on, not {self.samples}")
         if not 0 <= self.answers <= 1:
-            raise UsageError(f"{self.name}: the share of rounds it answers lies between 0 and 1, not {self.answers:g}")
+            raise UsageError(
+                f"{self.name}: the share of rounds it answers must be between 0 and 1, not {self.answers:g}"
+            )
         if self.time_factor is not None and not self.time_factor > 0:
             raise UsageError(f"{self.name}: the time factor must be above zero, not {self.time_factor:g}")
 
@@ -145,7 +147,7 @@ class RoundRules:
         if not 1 <= least <= self.epochs:
             raise UsageError(f"local epochs: at least 1 and at most {self.epochs}, not {least}")
         if not 0 < self.late < 1:
-            raise UsageError(f"the share of late rounds lies between 0 and 1, not at {self.late:g}")
+            raise UsageError(f"the share of late rounds must be between 0 and 1, not {self.late:g}")
         if self.rounds < 1:
             raise UsageError(f"lateness is judged over at least one round, not {self.rounds}")
         if self.deadline_s is not None and not self.deadline_s > 0:

@@ -222,7 +222,7 @@ def battery_life(
     if not (math.isfinite(capacity_wh) and capacity_wh > 0):
         raise UsageError(f"--battery-wh must be above zero, not {capacity_wh:g}")
     if not 0 < usable_share <= 1:
-        raise UsageError(f"the usable share of a battery lies above 0 and up to 1, not at {usable_share:g}")
+        raise UsageError(f"the usable share of a battery must be above 0 and at most 1, not {usable_share:g}")
     usable = capacity_wh * J_PER_WH * usable_share
     rounds, sure = int(usable // energy_j.value), int(usable // energy_j.hi)
     notes: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ def show_modes(listing: ModeListing) -> RenderableType:
     parts: list[RenderableType] = [Text(f"{device.model or device.name}   {listing.origin}", style="bold")]
     if listing.stock:
         table = plain_table(
-            "id", "name", "cores", "CPU", "GPU", "memory", "note", title="stock modes: what they really cap"
+            "id", "name", "cores", "CPU", "GPU", "memory", "note", title="stock modes and the clocks they cap"
         )
         for stock in listing.stock:
             mode = stock.mode

@@ -61,7 +61,7 @@ def lab_preview_text(preview: LabPreview) -> RenderableType:
 def lab_down_text(down: LabDown) -> RenderableType:
     """Return what was removed."""
     done, found = ("would remove", down.would_remove) if down.would_remove else ("removed", down.removed)
-    names = ", ".join(session.session for session in found) or "nothing: the lab was down"
+    names = ", ".join(session.session for session in found) or "nothing: no limits of the lab were set"
     return Text(f"{done} {names}")
 
 

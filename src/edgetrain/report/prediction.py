@@ -65,7 +65,7 @@ def _spell_budgets(budgets: BudgetEvaluation) -> str:
 
 def show_plan(plan: ProfilingPlan) -> RenderableType:
     """Return which modes to profile, in the order of the visit, and the error to expect after each."""
-    table = plain_table("mode", "importance", "error then: time", "power")
+    table = plain_table("mode", "importance", "expected error: time", "power")
     for planned in plan.modes:
         table.add_row(
             spell_mode(planned.power_mode),

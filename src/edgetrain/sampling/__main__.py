@@ -77,14 +77,14 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m edgetrain.sampling", description=__doc__)
     parser.add_argument("--run", required=True, help="the run's folder, where samples-*.ets go")
     parser.add_argument("--device", default="auto", help="auto, host, jetson, jetson:/tree, sim:orin-agx")
-    parser.add_argument("--dataset", help="folder or file whose share in the page cache is followed")
+    parser.add_argument("--dataset", help="folder or file whose share in the page cache is recorded")
     parser.add_argument("--watch-pid", type=int, help="the training process; sampling ends with it")
     parser.add_argument(
         "--ours", type=int, action="append", default=[], help="process id of edgetrain's own processes: not other load"
     )
     parser.add_argument("--period-s", type=float, help="read no probe more often than this")
     parser.add_argument("--exact", action="store_true", help="count every page of the dataset, do not sample")
-    parser.add_argument("--seed", type=int, default=0, help="random seed of the files that are looked at")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the choice of files to check")
     parser.add_argument("--keep-going", action="store_true", help="do not end with the parent process")
     return parser.parse_args(argv)
 

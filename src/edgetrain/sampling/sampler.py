@@ -184,7 +184,7 @@ class Sampler:
         late_s = account.late_p99_s or 0.0
         if account.missed > DOUBT_MISSED_SHARE * (reads + account.missed) or late_s > DOUBT_LATE_P99_S:
             text = f"the sampler fell behind: {account.missed} of {reads + account.missed} readings missed, "
-            text += f"the latest hundredth more than {late_s * 1e3:.0f} ms late"
+            text += f"the latest 1 % more than {late_s * 1e3:.0f} ms late"
             self.report("doubt", text, doubt="sampler_fell_behind")
         broken = [each.writer.failed for each in self._all if each.writer.failed]
         if broken:

@@ -161,7 +161,7 @@ def _clock(line: TegrastatsLine, mhz: str | None, where: str) -> float | None:
         return None
     hertz = int(mhz) * HZ_PER_MHZ if len(mhz) < 12 else math.inf
     if hertz and not _LEAST_HZ <= hertz <= _MOST_HZ:
-        line.problems.append(f"no clock in MHz: {where}@{mhz[:20]}")
+        line.problems.append(f"not a clock in MHz: {where}@{mhz[:20]}")
         return None
     return float(hertz)
 
@@ -170,7 +170,7 @@ def _load(line: TegrastatsLine, percent: str | None, where: str) -> float | None
     if percent is None:
         return None
     if len(percent) > 3 or int(percent) > 100:
-        line.problems.append(f"more than all: {where} {percent[:20]}%")
+        line.problems.append(f"above 100 %: {where} {percent[:20]}%")
         return None
     return float(percent)
 
@@ -188,7 +188,7 @@ def _read_cores(line: TegrastatsLine, text: str, at: int, rails: _Rails) -> int:
             load = _load(line, core[1], name)
             line.cores.append((load, _clock(line, core[2] or match[2], name)))
         else:
-            line.problems.append(f"no core: {word[:40]!r}")
+            line.problems.append(f"not a core: {word[:40]!r}")
             line.cores.append((None, None))
     return match.end()
 
@@ -233,7 +233,7 @@ def _read_temperature(line: TegrastatsLine, text: str, at: int, rails: _Rails) -
     elif _LEAST_C <= celsius <= _MOST_C:
         line.temperatures_c[name] = celsius
     else:
-        line.problems.append(f"no temperature: {match[0][:40]}")
+        line.problems.append(f"not a temperature: {match[0][:40]}")
     return match.end()
 
 
@@ -256,7 +256,7 @@ def _settle_rails(line: TegrastatsLine, rails: Sequence[tuple[str, re.Match[str]
             line.problems.append(f"a rail without the unit of the others: {match[0][:60]}")
             continue
         if len(now) > 9 or len(mean) > 9 or not 0 <= int(now) * W_PER_MW <= _MOST_RAIL_W:
-            line.problems.append(f"no power in mW: {match[0][:60]}")
+            line.problems.append(f"not a power in mW: {match[0][:60]}")
             continue
         if name == "NC":
             continue  # not connected: the channel measures nothing
@@ -269,7 +269,7 @@ def _settle_rails(line: TegrastatsLine, rails: Sequence[tuple[str, re.Match[str]
         line.rails_mean_w[key] = int(mean) * W_PER_MW
     total = line.total_w()
     if total is not None and total < _LEAST_INPUT_W:
-        line.problems.append(f"no board's input in mW: {total / W_PER_MW:g}")
+        line.problems.append(f"not the input power of a board in mW: {total / W_PER_MW:g}")
         line.rails_w.clear()
         line.rails_mean_w.clear()
 

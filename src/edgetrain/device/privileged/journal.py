@@ -95,7 +95,7 @@ class BoardJournal:
         state = os.lstat(self.folder)
         if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mode & 0o077:
             raise ControlError(
-                "%s is not a folder that only user %d may enter; look at what it holds, then remove it"
+                "%s is not a folder that only user %d may enter; inspect its contents, then remove it"
                 % (self.folder, os.geteuid())
             )
 
@@ -126,7 +126,7 @@ class BoardJournal:
             raise self._foreign(str(error)) from error
 
     def _foreign(self, why: str) -> ControlError:
-        text = "refusing the journal %s: %s; nothing was restored from it. Look at it, then remove it"
+        text = "refusing the journal %s: %s; nothing was restored from it. Inspect it, then remove it"
         return ControlError(text % (self.file, why))
 
     def write(self, entry: JournalEntry) -> None:

@@ -52,7 +52,7 @@ class BoardTransaction:
         """Return what is journaled, None where nothing is."""
         entry = self.journal.read()
         if entry is not None and entry.device != self.device():
-            text = "refusing the journal: it is of %s, this board is %s; look at %s, then remove it"
+            text = "refusing the journal: it is of %s, this board is %s; inspect %s, then remove it"
             raise ControlError(text % (entry.device, self.device(), self.journal.file))
         return entry
 
@@ -91,7 +91,7 @@ class BoardTransaction:
     def _own_entry(self) -> JournalEntry:
         entry = self.held() if self.journal.locked else None
         if entry is None:
-            raise ControlError("nothing may be changed before the board is journaled")
+            raise ControlError("the state of the board must be journaled before anything is changed")
         return entry
 
     def write(self, values: Mapping[str, int]) -> Dict[str, str]:

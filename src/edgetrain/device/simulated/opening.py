@@ -47,7 +47,7 @@ class BoardName:
         name, _, folder = name.partition("@")
         board, _, pace = name.partition("+")
         if board not in SIMULATED:
-            raise UsageError(f"there is no simulated board {board!r}; there are {', '.join(SIMULATED)}")
+            raise UsageError(f"there is no simulated board {board!r}; known: {', '.join(SIMULATED)}")
         if pace not in ("", "live"):
             raise UsageError(f"cannot read {text!r}: only +live may follow the name")
         options = _options(query, text)

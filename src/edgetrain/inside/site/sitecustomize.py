@@ -19,7 +19,7 @@ def _arm() -> None:
 
         hook.arm(run, os.environ.get("EDGETRAIN_TIMING") or "async")
     except Exception as error:  # the script must run, recorded or not
-        sys.stderr.write("edgetrain: cannot enter this Python: %r\n" % (error,))
+        sys.stderr.write("edgetrain: cannot load the recorder into this Python: %r\n" % (error,))
 
 
 def _hand_on() -> None:

@@ -53,7 +53,9 @@ def unit_correction(
 ) -> UnitCorrection:
     """Return the factors of a unit; `deviation` is how much units of this kind differ (standard deviation)."""
     if not len(unit_profiled):
-        raise PredictError("no mode was profiled on the unit; profile one that was profiled for its kind too")
+        raise PredictError(
+            "no mode was profiled on the unit; profile a mode that was also profiled for its kind of board"
+        )
     time_s, power_w = results(unit_profiled)
     expected = kind.predict(bare(unit_profiled))
     kind_time_s, kind_power_w = results(kind_profiled)

@@ -153,9 +153,9 @@ class PipelinePredictor:
         if setting.batch_size != base.batch_size and "batch size" in costs.assumed:
             found.append("batch size: extrapolated; record a run with --probe-batch to measure it")
         if setting.workers > max(1, base.workers) and costs.fetch_wait_s.mean() > MUCH_WAITING * costs.fetch_s:
-            found.append("waiting of fetches that read nothing: taken to overlap between workers; a lock would not")
+            found.append("waiting of fetches that read nothing: assumed to overlap between workers, as a lock does not")
         if setting.threads != base.threads and costs.step.kind is StepKind.CPU:
-            found.append("threads of a step: how much they bring was not measured")
+            found.append("threads of a step: their gain was not measured")
         if setting.pin_memory and not base.pin_memory:
             found.append("page-locked memory: the run did not use it")
         return tuple(found)

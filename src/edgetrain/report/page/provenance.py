@@ -111,7 +111,7 @@ def _measuring(run: Run, summary: Summary) -> Facts:
     )  # fmt: skip
     clock = run.manifest.clock
     if clock and clock.start.within_us is not None:
-        found.append(("clocks tied within", spell_seconds(clock.start.within_us * 1e-6)))
+        found.append(("clock alignment within", spell_seconds(clock.start.within_us * 1e-6)))
     return found
 
 
