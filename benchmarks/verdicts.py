@@ -35,7 +35,7 @@ from edgetrain.errors import EdgetrainError, UsageError
 from edgetrain.record import FolderStore
 
 HERE = Path(__file__).parent
-NOT_SETTINGS = ("id", "verdict", "case", "needs", "hogs", "step_ms", "network", "pictures", "device")
+NOT_SETTINGS = ("id", "after", "verdict", "case", "needs", "hogs", "step_ms", "network", "pictures", "device")
 PICTURES_SCALE = 0.025
 FILES = 400
 
@@ -49,6 +49,7 @@ class Outcome:
     found: str
     shares: dict[str, float]
     top: str
+    after: bool = False  # written when the rules existed
 
     @property
     def right(self) -> bool:
@@ -144,20 +145,27 @@ def judge(about: dict[str, Any], run: str, store: FolderStore) -> Outcome:
     found = diagnose(run, store=store)
     shares = {cause: round(share, 3) for cause, share in found.shares.items()}
     top = f"{found.remedies[0].change}: {found.remedies[0].gain_pct:+.0f} %" if found.remedies else "–"
-    return Outcome(about["id"], tuple(about["verdict"]), found.verdict, shares, top)
+    return Outcome(about["id"], tuple(about["verdict"]), found.verdict, shares, top, about.get("after", False))
 
 
 def table(outcomes: list[Outcome]) -> list[str]:
     """Return the outcomes as Markdown."""
-    right = sum(each.right for each in outcomes)
-    lines = [f"{right} of {len(outcomes)} cases are named right.", ""]
+    lines = [f"{sum(each.right for each in outcomes)} of {len(outcomes)} cases are named right."]
+    before, after = ([each for each in outcomes if each.after is late] for late in (False, True))
+    if after:
+        lines += [
+            f"Written before the rules: {sum(each.right for each in before)} of {len(before)}; after them, and run "
+            f"without changing them: {sum(each.right for each in after)} of {len(after)} (marked *)."
+        ]
+    lines.append("")
     lines += ["| case | cause | diagnosed | right | share of the time | best remedy |", "|---|---|---|---|---|---|"]
     for each in outcomes:
         shares = ", ".join(
             f"{cause} {share:.0%}" for cause, share in sorted(each.shares.items(), key=lambda x: -x[1])[:3]
         )
         mark = "yes" if each.right else "**no**"
-        lines.append(f"| {each.id} | {' + '.join(each.expected)} | {each.found} | {mark} | {shares} | {each.top} |")
+        case = f"{each.id} *" if each.after else each.id
+        lines.append(f"| {case} | {' + '.join(each.expected)} | {each.found} | {mark} | {shares} | {each.top} |")
     return lines
 
 
@@ -193,7 +201,8 @@ def main() -> int:
             )
         except EdgetrainError as error:
             print(f"{about['id']}: {error}", file=sys.stderr, flush=True)
-            outcomes.append(Outcome(about["id"], tuple(about["verdict"]), f"failed: {error}", {}, "–"))
+            expected, after = tuple(about["verdict"]), about.get("after", False)
+            outcomes.append(Outcome(about["id"], expected, f"failed: {error}", {}, "–", after))
     lines = table(outcomes)
     lines += ["", f"`python benchmarks/verdicts.py --device-set {options.device_set}`, {time.strftime('%Y-%m-%d')}"]
     text = "\n".join(lines) + "\n"
