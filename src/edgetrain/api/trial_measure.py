@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from edgetrain.analysis import find_loops, slowest
@@ -16,6 +17,10 @@ FIRST_WARM_UP = 16  # of the first trial, whose loader is not known yet
 
 class ScriptWrites(EdgetrainError):
     """A trial wrote files of the user's; carries `files`."""
+
+    def __init__(self, message: str, files: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.files = tuple(files)
 
 
 def warm_up_of(arguments: LoaderArguments) -> int:
@@ -128,13 +133,13 @@ class TrialMeasure:
             )
         if trial.ended == "limit":
             raise WorkloadError(
-                f"the script gave too few minibatches within {trial.rule.limit_s:.0f} s; see its output with edgetrain "
+                f"the script ran too few minibatches within {trial.rule.limit_s:.0f} s; see its output with edgetrain "
                 f"show {trial.run}",
                 run=trial.run,
             )
 
     def _cannot_tune(self, error: TrialError) -> EdgetrainError:
-        kind = error.facts.get("kind")
+        kind = error.kind
         if kind == "no_loader":
             return UsageError(f"{error}, so there are no loader arguments to tune; see edgetrain profile for the rest")
         if kind == "no_steps":

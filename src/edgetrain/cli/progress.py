@@ -89,10 +89,9 @@ def record_kept() -> Iterator[None]:
         say(f"edgetrain: {stopped}; see it with: edgetrain show {stopped.run}")
         raise typer.Exit(128 + stopped.signal) from None
     except EdgetrainError as error:
-        kept = error.facts.get("run")
-        if kept:
-            say(f"what was recorded until then: edgetrain show {kept}")
-        if "status" in error.facts:  # of the user's command: it is kept, whatever happened to our record
+        if error.run is not None:
+            say(f"what was recorded until then: edgetrain show {error.run}")
+        if error.status is not None:  # of the user's command: it is kept, whatever happened to our record
             say(f"edgetrain: {error}")
-            raise typer.Exit(error.facts["status"]) from None
+            raise typer.Exit(error.status) from None
         raise

@@ -35,7 +35,7 @@ class Catalogue:
         board = self.find(name)
         if board is None:
             known = ", ".join(board.key for board in self.boards)
-            raise UsageError(f"no device called {name!r} in the catalogue; known are {known}", asked=name)
+            raise UsageError(f"no device called {name!r} in the catalogue; known are {known}")
         return board
 
     def find(self, name: str) -> Board | None:

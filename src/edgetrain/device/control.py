@@ -184,7 +184,7 @@ class Control:
                 raise ControlRefused(
                     f"stock mode {resolved.stock} needs a reboot: {reason}; choose another, or ask for it with "
                     "--allow-reboot (nvpmodel's prompt is answered with no even then)",
-                    asked=resolved.stock,
+                    asked=f"{resolved.stock}",
                     reboot=True,
                 )
         session = self._open(request)
@@ -209,14 +209,12 @@ class Control:
             raise ControlRefused(
                 f"{closed[0]} cannot be written even by root (and {len(closed) - 1} more): inside a container sysfs is "
                 "read-only; set modes on the host",
-                paths=closed,
             )
         what = f"{len(closed)} files that only root may write, {closed[0]} first" if closed else "root's journal"
         raise NeedsRoot(
             f"setting the mode writes {what}; run the same command with sudo (--dry-run lists every write), or set up "
             f"edgetrain-control once with: {INSTALL_COMMAND}",
             command="sudo edgetrain modes set MODE",
-            paths=closed,
         )
 
     def _journal_is_roots(self) -> bool:
@@ -263,8 +261,8 @@ class Control:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         return ControlRefused(
             f"asked the board for {request}, but {name} did not become {wanted[name]}: {why}{more}; {advice}",
-            asked={each: wanted[each] for each in wrong},
-            found=dict(wrong),
+            asked=f"{request}",
+            found="; ".join(f"{each}: {reason}" for each, reason in wrong.items()),
             throttled=bool(hot),
         )
 
@@ -372,6 +370,6 @@ def _judged(report: RestoreReport | None) -> Restored | None:
         raise ControlRefused(
             f"could not put back {len(done.left)} values: {'; '.join(done.left[:3])}; the journal is kept, try again "
             f"with: {RESTORE_COMMAND}",
-            left=done.left,
+            found="; ".join(done.left),
         )
     return done

@@ -35,7 +35,7 @@ class KeptFile:
         try:
             self._fd = os.open(self.path, _OPEN)
         except OSError as error:
-            raise ProbeUnavailable(f"cannot open {self.path}: {error.strerror}", path=self.path) from error
+            raise ProbeUnavailable(f"cannot open {self.path}: {error.strerror}") from error
 
     def read(self) -> bytes:
         """Return the file's content now, empty where it could not be read."""

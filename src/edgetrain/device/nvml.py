@@ -72,7 +72,7 @@ class Nvml:
         except (OSError, AttributeError) as error:
             raise ProbeUnavailable(f"no NVIDIA driver library {library}: {error}") from error
         if status:
-            raise ProbeUnavailable(f"NVML does not start: {self._spell(status)}", status=status)
+            raise ProbeUnavailable(f"NVML does not start: {self._spell(status)}")
         self._open = True
 
     def gpus(self) -> list[Gpu]:

@@ -46,7 +46,7 @@ class RaplProbe:
         if not any(domain.is_package for domain in self._domains):
             self.close()
             why = refused[0] if refused else f"no package under {root / 'sys/class/powercap'}"
-            raise ProbeUnavailable(f"{why}; to allow it: {PERMISSION_FIX}" if refused else why, refused=bool(refused))
+            raise ProbeUnavailable(f"{why}; to allow it: {PERMISSION_FIX}" if refused else why)
         self.columns: Sequence[str] = ("package_w", "package_j", *(f"{d.label}_j" for d in self._domains))
         self._before_j = math.nan
         self._at_ns = 0

@@ -95,7 +95,7 @@ class Tree(Files):
         try:
             return OpenFile(self.path(name))
         except OSError as error:
-            raise ProbeUnavailable(f"cannot read {name}: {error.strerror}", path=name, error=error) from error
+            raise ProbeUnavailable(f"cannot read {name}: {error.strerror}") from error
 
     def refused(self, name: str) -> bool:
         """Return whether the file is there and this user may not read it."""

@@ -62,7 +62,7 @@ def _outcome(request: BoardRequest, store: FolderStore) -> BoardOutcome:
         took_s = time.monotonic() - start_s
         return BoardOutcome("done", request.attempt, run, None, took_s, list_record(store.locate(run)))
     except EdgetrainError as error:
-        return BoardOutcome("failed", request.attempt, error.facts.get("run"), str(error))
+        return BoardOutcome("failed", request.attempt, error.run, str(error))
     except OSError as error:
         reason = f"{error.strerror or error} ({error.filename or store.path} on the board)"
         return BoardOutcome("failed", request.attempt, None, reason)

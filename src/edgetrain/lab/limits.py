@@ -59,8 +59,6 @@ class MachineLimits:
                 raise LabError(
                     f"{spell_bytes(self.ram_bytes)} of RAM is less than the {spell_bytes(self.taken_bytes)} that system"
                     " and training need: the OOM killer would end it; ask for more RAM or a smaller network",
-                    asked=self.ram_bytes,
-                    needed=self.taken_bytes,
                 )
             if self.cache_bytes < _SMALLEST_CACHE_BYTES:
                 raise LabError(

@@ -142,8 +142,6 @@ def check_against(
         raise UsageError(
             f"the power limit of {spell(limit, 'W')} is below what the board draws when idle "
             f"({spell(idle_power_w, 'W')}); no mode can keep it",
-            limit_w=limit,
-            idle_w=idle_power_w,
         )
     if limit > _SUSPICIOUS * greatest_power_w:
         notes.append(

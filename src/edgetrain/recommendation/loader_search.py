@@ -201,8 +201,8 @@ class LoaderSearch:
         try:
             found = self.measure(arguments)
         except TrialError as error:
-            self._note(SearchTrial(arguments, role, None, str(error.facts.get("kind", "failed")), str(error)))
-            self._ignored = self._ignored or error.facts.get("kind") == "ignored"
+            self._note(SearchTrial(arguments, role, None, error.kind, str(error)))
+            self._ignored = self._ignored or error.kind == "ignored"
             return None
         self._note(SearchTrial(arguments, role, found, "measured"))
         self._learn(found)

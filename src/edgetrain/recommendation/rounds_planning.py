@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetrain.errors import UsageError
+from edgetrain.errors import DeadlineError, UsageError
 from edgetrain.prediction import Array
 from edgetrain.recommendation.rounds import (
     ALL_DEFAULT,
@@ -276,7 +276,7 @@ def _deadline(rules: RoundRules, needs: dict[str, float]) -> float:
 
 def _refusal(
     refused: Sequence[tuple[RoundAssignment, RoundDevice]], deadline_s: float, rules: RoundRules, active: int
-) -> UsageError:
+) -> DeadlineError:
     """Return the error that says who cannot meet the deadline, and how long each needs."""
     slowest = sorted(refused, key=lambda pair: -(pair[0].needs_s or 0.0))
     named = ", ".join(f"{one.device} needs {spell_seconds(one.needs_s)}" for one, _ in slowest[:MOST_NAMED])
@@ -286,7 +286,7 @@ def _refusal(
     help_ = [f"a deadline of {spell_seconds(slowest[0][0].needs_s)}"]
     help_ += ["fewer local epochs (epochs: {least: 1})"] if (rules.least_epochs or rules.epochs) > 1 else []
     help_ += [] if rules.sit_out or len(refused) == active else ["sit_out: true"]
-    return UsageError(
+    return DeadlineError(
         f"{who} {cannot} finish within {spell_seconds(deadline_s)}: {named}{more} (fastest mode, margin included); "
         f"allow {' or '.join(help_)}",
         devices=tuple(one.device for one, _ in slowest),
@@ -329,7 +329,7 @@ def _doubts(devices: Sequence[RoundDevice], assignments: Sequence[RoundAssignmen
     doubt(
         "default_unknown",
         [d.name for d in devices if d.modes.default is None],
-        "the default power mode is not among the known modes; all default is null",
+        "the default power mode is not among the known modes; the baseline 'all default' is null",
     )
     doubt(
         "little_margin",

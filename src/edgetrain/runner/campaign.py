@@ -150,8 +150,7 @@ class CampaignRunner:
             memory.failed[planned.key] = str(error)
             return
         except EdgetrainError as error:
-            run_id = error.facts.get("run")
-            self._enter(CampaignEntry("failed", time.time(), planned.key, run=run_id, reason=str(error)))
+            self._enter(CampaignEntry("failed", time.time(), planned.key, run=error.run, reason=str(error)))
             memory.failed[planned.key] = str(error)
             return
         took_s = time.monotonic() - start_s

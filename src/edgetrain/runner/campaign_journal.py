@@ -95,7 +95,6 @@ class MachineLock:
             raise EdgetrainError(
                 f"another campaign is running on this machine ({who or 'unknown'}); wait for it: two would disturb"
                 " each other's measurements",
-                holder=who,
             ) from error
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"process {os.getpid()}".encode(), 0)

@@ -24,7 +24,6 @@ from edgetrain.record import (
     LimitsRecord,
     Manifest,
     PowerModeRecord,
-    WorkloadFacts,
 )
 from edgetrain.runner import manifest as facts
 from edgetrain.runner.cache import bring_cache_to
@@ -109,7 +108,7 @@ class Recording:
             raise Interrupted(self.writer.id) from None
         except EdgetrainError as error:
             self.close(Ending("failed", str(error)))
-            error.facts.setdefault("run", self.writer.id)
+            error.run = error.run or self.writer.id
             raise
         except OSError as error:
             text = f"{error.strerror or error}: {error.filename or self.path}"
@@ -123,7 +122,7 @@ class Recording:
         except StoreError as error:
             if ending.status is None:
                 raise
-            error.facts["status"] = ending.status  # a user's command keeps its exit status whatever happens to us
+            error.status = ending.status  # a user's command keeps its exit status whatever happens to us
             raise
         return ending
 
@@ -136,11 +135,6 @@ class Recording:
     def event(self, kind: str, text: str) -> None:
         """Note something that happened now."""
         self.writer.event(kind, text)
-
-    def note_workload(self, **known: object) -> None:
-        """Add facts about the workload to the manifest."""
-        workload: WorkloadFacts = replace(self.manifest.workload, **known)  # type: ignore[arg-type]
-        self.manifest = replace(self.manifest, workload=workload)
 
     def out_of_memory(self) -> str | None:
         """Return what to say if the OOM killer struck since the run began."""

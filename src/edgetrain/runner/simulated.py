@@ -134,7 +134,7 @@ class _SimulatedRun:
                 self._record()
         except EdgetrainError as error:
             self._close("failed", str(error))
-            error.facts.setdefault("run", self.writer.id)
+            error.run = error.run or self.writer.id
             raise
         except Stopped as stopped:
             self._close("interrupted", str(stopped))
@@ -148,11 +148,8 @@ class _SimulatedRun:
             raise StoreError(text, run=self.writer.id) from error
         self._close("finished", None)
 
-    def _note(self, **known: object) -> None:
-        self.manifest = replace(self.manifest, **known)  # type: ignore[arg-type]
-
     def _close(self, state: str, reason: str | None) -> None:
-        self._note(state=state, reason=reason)
+        self.manifest = replace(self.manifest, state=state, reason=reason)
         try:
             self.writer.write_manifest(self.manifest)
         except OSError as error:
@@ -171,16 +168,18 @@ class _SimulatedRun:
         control.repair()
         request = ModeRequest(mode, dvfs=self.experiment.dvfs, full_fan=self.experiment.full_fan)
         with control.hold(request) if mode is not None else contextlib.nullcontext():
-            self._note(doubts=tuple(Doubt("mode_differs", text) for text in control.doubts))
             start = self.device.current_mode()
-            self._note(power_mode=PowerModeRecord(mode, start))
+            doubts = tuple(Doubt("mode_differs", text) for text in control.doubts)
+            self.manifest = replace(self.manifest, doubts=doubts, power_mode=PowerModeRecord(mode, start))
             yield
-            self._note(power_mode=PowerModeRecord(mode, start, self.device.current_mode()))
+            ended = PowerModeRecord(mode, start, self.device.current_mode())
+            self.manifest = replace(self.manifest, power_mode=ended)
 
     def _record(self) -> None:
         world, experiment = self.device.world, self.experiment
         settled = settle(self.device, None if experiment.dvfs else experiment.power_mode)
-        self._note(
+        self.manifest = replace(
+            self.manifest,
             settled=SettledFacts(settled.waited_s, settled.power_w, settled.temp_c),
             doubts=(
                 *self.manifest.doubts,
@@ -193,7 +192,8 @@ class _SimulatedRun:
         if experiment.baseload_s > 0:
             from_ns = world.now_ns()
             sampler.follow(from_ns + round(experiment.baseload_s * NS_PER_S))
-            self._note(baseload=BaseloadWindow(from_ns // 1000, world.now_ns() // 1000))
+            window = BaseloadWindow(from_ns // 1000, world.now_ns() // 1000)
+            self.manifest = replace(self.manifest, baseload=window)
         world.catch_up()
         training = SimulatedTraining(
             self.plan, self.physics, world.mode(), world.timeline, world.now_ns(),
@@ -223,17 +223,16 @@ class _SimulatedRun:
 
     def _note_workload(self, training: SimulatedTraining) -> None:
         per_epoch = training.minibatches_per_epoch
-        self._note(
-            workload=replace(
-                self.manifest.workload,
-                samples=training.samples,
-                batch_size=self.plan.batch_size,
-                medium=self.plan.medium,
-                minibatches_per_epoch=min(per_epoch, self.experiment.minibatches or per_epoch),
-                dataset_bytes=training.dataset_bytes,
-                parameters=PARAMETERS.get(self.plan.network),
-            )
+        workload = replace(
+            self.manifest.workload,
+            samples=training.samples,
+            batch_size=self.plan.batch_size,
+            medium=self.plan.medium,
+            minibatches_per_epoch=min(per_epoch, self.experiment.minibatches or per_epoch),
+            dataset_bytes=training.dataset_bytes,
+            parameters=PARAMETERS.get(self.plan.network),
         )
+        self.manifest = replace(self.manifest, workload=workload)
 
     def _train(self, training: SimulatedTraining, sampler: VirtualSampler) -> list[EpochFacts]:
         minibatches = self.writer.stream("minibatches-0", "minibatches", MINIBATCHES)

@@ -74,13 +74,14 @@ class WorkloadTrainee:
             device=replace(
                 manifest.device, torch=found.torch, cuda=found.cuda, threads=found.threads, python=found.python
             ),
-        )
-        recording.note_workload(
-            samples=found.samples,
-            batch_size=found.batch_size,
-            parameters=found.parameters,
-            classes=found.classes,
-            minibatches_per_epoch=found.minibatches_per_epoch,
+            workload=replace(
+                manifest.workload,
+                samples=found.samples,
+                batch_size=found.batch_size,
+                parameters=found.parameters,
+                classes=found.classes,
+                minibatches_per_epoch=found.minibatches_per_epoch,
+            ),
         )
         recording.dataset = recording.dataset or found.dataset_path
 

@@ -89,7 +89,7 @@ class JetsonDevice(JetsonControls):
             try:
                 return TegrastatsProbe(program)
             except ProbeUnavailable as second:
-                raise ProbeUnavailable(f"{reason}; and {second}", **reason.facts) from second
+                raise ProbeUnavailable(f"{reason}; and {second}", reason.root_only) from second
 
     def probes(self) -> list[Probe]:
         """Open every sensor that answers."""

@@ -81,8 +81,7 @@ def check(
     if status == 127:
         raise ControlRefused(
             "nvpmodel is not installed here (in a container? it belongs on the host); stock modes cannot be set",
-            asked=wanted.id,
-            found=None,
+            asked=f"{wanted.id} {wanted.name}",
         )
     wrong = differences(tree, clocks, wanted, now)
     wrong += [str(change) for change in mask_changes(tree, config, wanted, clocks.present)]
@@ -101,8 +100,8 @@ def check(
     raise ControlRefused(
         f"asked nvpmodel for mode {wanted.id} {wanted.name}; it ended with status {status} and printed {said!r}; "
         f"{'; '.join(wrong[:3]) or 'the files show the mode in force'}; {advice}",
-        asked=wanted.id,
-        found=active_mode(tree),
+        asked=f"{wanted.id} {wanted.name}",
+        found=f"{active_mode(tree)}",
         reboot=reboot,
     )
 
