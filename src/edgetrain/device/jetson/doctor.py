@@ -18,9 +18,8 @@ _RUN_AS_ROOT = "sudo edgetrain run …"
 
 def root_fix(area: str, reason: ProbeUnavailable) -> str | None:
     """Return the command that would open a sensor that only root may read."""
-    files = reason.facts.get("root_only")
-    if files:
-        folder = os.path.dirname(str(files[0]))
+    if reason.root_only:
+        folder = os.path.dirname(reason.root_only[0])
         return f"sudo chmod a+r {folder}/*_input   # until the next boot; or: {_RUN_AS_ROOT}"
     return _RUN_AS_ROOT if area == "memory clock" else None
 
