@@ -124,6 +124,22 @@ def test_every_setting_has_a_command_line_option_of_its_name_and_type(one: Decla
     assert context.params[one.name] == good(one)
 
 
+@pytest.mark.parametrize("words", [("run",), ("profile",), ("tune",), ("lab", "up")], ids=" ".join)
+def test_commands_that_take_settings_take_them_as_declared(words: tuple[str, ...]) -> None:
+    command: Any = typer.main.get_command(build(COMMANDS))
+    for word in words:
+        command = command.commands[word]
+    declared = {one.name: one for one in EVERY}
+    offered = [option for option in command.params if option.name in declared]
+    # `lab up` has a dataset and a network of its own: the folder to put on a medium, and what takes its memory.
+    assert len(offered) > 6
+    for option in offered:
+        one = declared[option.name]
+        assert one.option in option.opts and option.default == one.default, option.name
+    if words == ("profile",):
+        assert {option.name for option in offered} == {one.name for one in EVERY if one.about.for_commands}
+
+
 def given(one: Declared, value: Any) -> list[str]:
     """Return the words of a command line that give a setting a value."""
     if one.kind is bool:

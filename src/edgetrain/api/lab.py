@@ -9,7 +9,19 @@ from pathlib import Path
 from edgetrain import lab
 from edgetrain.errors import UsageError
 from edgetrain.lab import MachineLimits
-from edgetrain.schema import DEFAULT_BATCH_SIZE, LabDown, LabMeasured, LabPreview, LabStatus, LabUp, Limits, Origin
+from edgetrain.schema import (
+    DEFAULT_BATCH_SIZE,
+    LabDown,
+    LabMeasured,
+    LabPreview,
+    LabStatus,
+    LabUp,
+    Limits,
+    Origin,
+    Scalar,
+    build_experiment,
+    settings_of,
+)
 
 MOST_WORKERS = 8  # loader workers that `lab_up` makes groups for
 Say = Callable[[str], None]
@@ -20,28 +32,30 @@ def _quiet(text: str) -> None:
 
 
 def lab_limits(
-    storage: str | None = None,
-    page_cache: str | None = None,
-    ram: str | None = None,
-    cores: int | None = None,
-    cpu_share: float | None = None,
-    preset: str | None = None,
-    shrink: float = 1.0,
-    network: str | None = None,
-    media: str | None = None,
-    has_dataset: bool = True,
+    network: str | None = None, media: str | None = None, has_dataset: bool = True, **settings: Scalar
 ) -> MachineLimits:
-    """Return the limits asked for, completed from a board's preset; UsageError where there are none."""
-    asked = Limits(storage=storage, page_cache=page_cache, ram=ram, cores=cores, cpu_share=cpu_share)
-    if preset is not None:
-        board = lab.preset(preset)
-        if not shrink > 0:
-            raise UsageError(f"--shrink must be above 0, not {shrink:g}")
-        if ram is None and page_cache is None:
-            page_cache = str(int(board.cache_bytes / shrink))
-        storage = storage or (board.storage if has_dataset else None)
-        asked = replace(asked, storage=storage, page_cache=page_cache, cores=board.cores if cores is None else cores)
-    taken_bytes = lab.training_bytes(network or "", DEFAULT_BATCH_SIZE) if ram else 0
+    """Return the limits asked for, completed from a board's preset; UsageError where there are none.
+
+    `settings` are the lab limits of `edgetrain run`, by the same names: storage, page_cache, ram, cores, cpu_share,
+    preset and shrink. `network` is what will be trained: its memory is not page cache.
+    """
+    known = {declared.name for declared in settings_of(Limits)} | {"preset", "shrink"}
+    if wrong := set(settings) - known:
+        raise UsageError(f"there is no limit {min(wrong)!r}; there are: {', '.join(sorted(known))}")
+    experiment = build_experiment({"network": network or "any", **settings})
+    asked = experiment.limits
+    if experiment.preset is not None:
+        board = lab.preset(experiment.preset)
+        page_cache = asked.page_cache
+        if asked.ram is None and page_cache is None:
+            page_cache = str(int(board.cache_bytes / experiment.shrink))
+        asked = replace(
+            asked,
+            storage=asked.storage or (board.storage if has_dataset else None),
+            page_cache=page_cache,
+            cores=board.cores if asked.cores is None else asked.cores,
+        )
+    taken_bytes = lab.training_bytes(network or "", DEFAULT_BATCH_SIZE) if asked.ram else 0
     limits = lab.resolve_limits(asked, taken_bytes, media)
     if not limits:
         raise UsageError("nothing to limit: give --storage, --page-cache, --ram, --cores, --cpu-share or --preset")

@@ -9,6 +9,7 @@ import typer
 
 from edgetrain.api import lab_down, lab_limits, lab_measure, lab_preview, lab_status, lab_up
 from edgetrain.cli.options import JsonOption
+from edgetrain.cli.settings import Settings, options_named, with_settings
 from edgetrain.errors import LabError
 from edgetrain.report import (
     console,
@@ -26,6 +27,21 @@ MediaOption = Annotated[
 ]
 
 
+LIMITS = options_named(
+    "storage",
+    "page_cache",
+    "ram",
+    "cores",
+    "cpu_share",
+    "preset",
+    "shrink",
+    storage="Storage medium: ssd, sd, hdd, emmc or your own.",
+    ram="RAM of the emulated machine; see --network.",
+    preset="Limits of a board: xavier-nx, xavier-agx, nano, …",
+    shrink="With --preset: divide its page cache by this.",
+)
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     commands = typer.Typer(
@@ -40,23 +56,16 @@ def register(app: typer.Typer) -> None:
     app.add_typer(commands, name="lab")
 
 
+@with_settings(LIMITS)
 def up(
+    settings: Settings,
     dataset: Annotated[Path | None, typer.Option(help="Folder to put on the slow medium.")] = None,
-    storage: Annotated[str | None, typer.Option(help="Storage medium: ssd, sd, hdd, emmc or your own.")] = None,
-    page_cache: Annotated[str | None, typer.Option(help="Size of the page cache, for example 2GB.")] = None,
-    ram: Annotated[str | None, typer.Option(help="RAM of the emulated machine; see --network.")] = None,
     network: Annotated[
         str | None,
         typer.Option(
             help="Network to be trained: its memory is subtracted from --ram, the rest limits the page cache."
         ),
     ] = None,
-    cores: Annotated[int | None, typer.Option(help="Number of cores.")] = None,
-    cpu_share: Annotated[
-        float | None, typer.Option(help="Speed of a core relative to this machine's; 0.5 is half.")
-    ] = None,
-    preset: Annotated[str | None, typer.Option(help="Limits of a board: xavier-nx, xavier-agx, …")] = None,
-    shrink: Annotated[float, typer.Option(help="Divide the page cache of the preset by this.")] = 1.0,
     media: MediaOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be limited; change nothing.")] = False,
     json: JsonOption = False,
@@ -65,9 +74,7 @@ def up(
 
     Example: edgetrain lab up --storage hdd --page-cache 500MB --dataset photos
     """
-    limits = lab_limits(
-        storage, page_cache, ram, cores, cpu_share, preset, shrink, network, media, has_dataset=dataset is not None
-    )
+    limits = lab_limits(network, media, dataset is not None, **settings)
     if dry_run:
         preview = lab_preview(limits)
         if json:
