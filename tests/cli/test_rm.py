@@ -96,6 +96,11 @@ def test_prune_needs_a_condition(store: FolderStore, capsys: pytest.CaptureFixtu
     assert ids(store) == [run] and "--older-than" in capsys.readouterr().err
 
 
+def test_prune_refuses_a_state_that_no_run_has(store: FolderStore, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["prune", "--store", str(store.path), "--state", "fail", "--yes"]) == 2
+    assert "finished, failed, interrupted" in capsys.readouterr().err
+
+
 def test_prune_deletes_the_runs_that_fit_every_condition(
     store: FolderStore, capsys: pytest.CaptureFixture[str]
 ) -> None:

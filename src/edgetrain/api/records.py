@@ -15,7 +15,7 @@ from edgetrain.analysis import Comparison, Summary
 from edgetrain.documents import to_document
 from edgetrain.errors import StoreError, UsageError
 from edgetrain.importers import Imported, import_path
-from edgetrain.record import FolderStore, Run, RunRow, import_pandas
+from edgetrain.record import STATES, FolderStore, Run, RunRow, import_pandas
 from edgetrain.report import (
     minibatch_table,
     prometheus_text,
@@ -207,6 +207,8 @@ def prune(
     """Delete the runs that fit every condition given, except for the newest `keep` of them."""
     if older_than is None and state is None and campaign is None:
         raise UsageError("which runs? give --older-than 30d, --state failed or --campaign NAME")
+    if state is not None and state not in STATES:
+        raise UsageError(f"--state is {state!r}; it is one of {', '.join(STATES)}")
     place = open_store(store)
     limit_s = None if older_than is None else time.time() - _duration_s(older_than)
     chosen = [

@@ -16,6 +16,7 @@ from edgetrain.record.facts import (
 )
 from edgetrain.record.index import RunRow
 from edgetrain.record.manifest import (
+    STATES,
     BaseloadWindow,
     BatchSizeFacts,
     CacheCheck,
@@ -45,6 +46,7 @@ from edgetrain.record.table import NULL, ArrayTable, Column, Condensed, Table, W
 __all__ = [
     "MODE_COLUMNS",
     "NULL",
+    "STATES",
     "AcceleratorAnchor",
     "ArrayTable",
     "BaseloadWindow",

@@ -17,6 +17,8 @@ from edgetrain.schema import (
     Scalar,
 )
 
+STATES = ("running", "finished", "failed", "interrupted", "unknown")  # of a run
+
 
 @dataclass(frozen=True, slots=True)
 class ClockAnchor:
@@ -226,7 +228,7 @@ class Manifest:
 
     schema: str = SCHEMA
     run: str | None = None
-    state: str = "unknown"  # running | finished | failed | interrupted | unknown
+    state: str = "unknown"  # one of STATES
     reason: str | None = None  # of a run that failed or was interrupted
     origin: Origin = Origin.MEASURED
     started_wall: str | None = None  # ISO 8601, UTC
