@@ -46,7 +46,21 @@ def test_stock_modes_go_by_id_or_name(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "8", "8/-/624.75/3199", "8/1728/1/2/3", "many/1728", "8/1700/624.75/3199", "13/1728"]
+    "text",
+    [
+        "",
+        "8",
+        "8/-/624.75/3199",
+        "8/1728/1/2/3",
+        "many/1728",
+        "8/1700/624.75/3199",
+        "13/1728",
+        "inf/1728",
+        "8/inf",
+        "8/1e400",
+        "nan/1728",
+        "8.5/1728",
+    ],
 )
 def test_what_is_no_mode_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError):

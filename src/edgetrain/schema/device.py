@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from edgetrain.schema.setting import Scalar
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -40,4 +41,4 @@ class DeviceSpec:
     gpu: str | None = None
     kernel: str | None = None
     architecture: str | None = None
-    extra: tuple[tuple[str, Any], ...] = ()
+    extra: tuple[tuple[str, Scalar], ...] = ()

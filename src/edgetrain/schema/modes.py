@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -106,8 +107,10 @@ class ModeSpace:
                 f"or one of the board's own: {names}"
             )
         try:
-            numbers = [None if word in ("", "-", "–") else float(word) for word in words]
+            numbers = [None if word in ("", "-", "–") else _number(word) for word in words]
             cores = int(numbers[0] or 0)
+            if numbers[0] not in (None, cores):
+                raise ValueError(f"{words[0]!r} is not a number of cores")
         except ValueError as error:
             raise UsageError(f"cannot read {text!r} as a power mode: {error}") from error
         tables = (self.cpu_hz, self.gpu_hz, self.emc_hz)
@@ -123,6 +126,12 @@ class ModeSpace:
         """Read a mode as people write it; a stock mode gives the clocks it amounts to, under its name."""
         found = self.find(text)
         return found.mode if isinstance(found, StockMode) else found
+
+
+def _number(word: str) -> float:
+    if not math.isfinite(number := float(word)):
+        raise ValueError(f"{word!r} is not a clock")
+    return number
 
 
 def _snap(number: float, table: Sequence[int]) -> int:
