@@ -2,7 +2,7 @@
 
     python benchmarks/cache.py [--output build/cache.json]
 
-About 8 minutes, as root (lab limits). Four settings in turns, three times: plain and `cached(read=...)` on files as
+About 8 minutes, as root (lab limits). Four settings alternately, three times: plain and `cached(read=...)` on files as
 they are, plain and `cached(load=...)` with decoding and resizing. Every setting has the same memory for data: half the
 dataset, and the 8 MiB of page cache that the lab cannot go below.
 """

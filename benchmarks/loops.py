@@ -1,4 +1,4 @@
-"""How right is `edgetrain profile` on loops of every shape? Each script's own stopwatch beside our figures.
+"""Compares `edgetrain profile` with each script's own timer, on loops of every shape.
 
     python benchmarks/loops.py [--only NAME] [--markdown docs/results/loops.md]
 
@@ -44,7 +44,7 @@ def main() -> int:
 
     verdict = f"{len(rows) - wrong} of {len(rows)} shapes agree, {again} of them tried twice."
     lines = [
-        "# Loops of every shape, beside their own stopwatches",
+        "# Loops of every shape compared with their own timers",
         "",
         f"**{verdict}** Counts must be equal; loop time and waiting within 5 %, or 10 ms per epoch. On a CPU no wait "
         "is hidden.",

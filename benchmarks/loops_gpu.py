@@ -1,4 +1,4 @@
-"""An ImageNet-style script, a Hugging Face Trainer and a Lightning one beside their own clocks, on whatever is here.
+"""An ImageNet-style script, a Hugging Face Trainer and a Lightning one compared with their own timers, on this machine.
 
 python benchmarks/loops_gpu.py [--only imagenet] [--markdown docs/results/loops_gpu.md]
 """
@@ -84,7 +84,7 @@ def main() -> int:
         good += agrees
         print(line, flush=True)
     lines = [
-        "# Scripts beside their own clocks",
+        "# Scripts compared with their own timers",
         "",
         f"**{good} of {len(rows)} agree** within 5 %, waits within 1 % of the loop's time.",
         "",

@@ -1,4 +1,4 @@
-"""What does recording cost? Seconds per minibatch, bare and recorded in turns, on one network at a time.
+"""What does recording cost? Seconds per minibatch, bare and recorded alternately, on one network at a time.
 
     python benchmarks/overhead.py --turns --seconds 240                       # MobileNetV3 and ResNet-18 on a GPU
     python benchmarks/overhead.py --turns --device cpu --network lenet5 --seconds 60

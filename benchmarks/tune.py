@@ -4,7 +4,7 @@
 
 About 20 minutes, as root (lab limits, control groups). What was measured is kept in the output file, and a second call
 goes on where the first one ended. Each script: the grid once, in random order; `tune`; then the start, the answer and
-the three best points of the grid three times in turns, which is what the answer is judged by.
+the three best points of the grid three times alternately, which is what the answer is judged by.
 """
 
 from __future__ import annotations

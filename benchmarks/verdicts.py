@@ -150,7 +150,7 @@ def judge(about: dict[str, Any], run: str, store: FolderStore) -> Outcome:
 
 def table(outcomes: list[Outcome]) -> list[str]:
     """Return the outcomes as Markdown."""
-    lines = [f"{sum(each.right for each in outcomes)} of {len(outcomes)} cases are named right."]
+    lines = [f"The cause is named correctly in {sum(each.right for each in outcomes)} of {len(outcomes)} cases."]
     before, after = ([each for each in outcomes if each.after is late] for late in (False, True))
     if after:
         lines += [

@@ -105,7 +105,7 @@ def test_the_stop_button_stops_the_training_with_the_token_and_not_without_it(co
         seen.page, "document.getElementById('part-now').textContent.includes('the process that made it is gone')"
     )
     button.click()
-    wait_until(seen.page, f"{said} === 'nothing is training now'")
+    wait_until(seen.page, f"{said} === 'no training is running'")
 
 
 def test_without_scripts_the_page_shows_what_is_now(visit, live) -> None:

@@ -58,7 +58,7 @@ def test_lab_up_shows_each_limit_with_its_mechanism_and_the_command_line():
 def test_a_preview_says_what_is_missing():
     asked = LimitsAsked(storage=StorageModel("hdd", 0.02, 1e8), cores=2, speed=2.5)
     shown = text(lab_preview_text(LabPreview(asked, {"root": "mounting needs root"}, 0)))
-    assert "would limit this machine to: storage like hdd, 2 cores, every time divided by 2.5" in shown
+    assert "would limit this machine: storage like hdd, 2 cores, every time divided by 2.5" in shown
     assert "missing for the slow disk: mounting needs root" in shown and "control groups: none here" in shown
 
 

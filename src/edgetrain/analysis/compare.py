@@ -93,8 +93,8 @@ def _steady_differences(a: Sequence[Summary], b: Sequence[Summary], seed: int) -
     """Compare steady minibatches alone, one value per run: short runs (a mode profiled, a log) are mostly warm-up."""
     found = []
     steady: tuple[tuple[str, str, Callable[[Summary], float | None], float], ...] = (
-        ("steady", "s per minibatch, steady ones only", lambda each: each.minibatch.mean_ms, 1e-3),
-        ("steady_power", "W, while they ran", lambda each: each.power_w.median, 1.0),
+        ("steady", "s per minibatch, steady state only", lambda each: each.minibatch.mean_ms, 1e-3),
+        ("steady_power", "W, steady state only", lambda each: each.power_w.median, 1.0),
     )
     for name, unit, value_of, scale in steady:
         known = [[value_of(each) for each in side] for side in (a, b)]

@@ -91,7 +91,7 @@ class RecordPages:
                 except OSError as error:
                     raise EdgetrainError(f"{row.run} cannot be stopped from here: {error.strerror}") from error
                 return f"asked {row.run} to stop; its record so far is kept"
-        raise EdgetrainError("nothing is training now")
+        raise EdgetrainError("no training is running")
 
     def restore(self) -> str:
         """Restore the power mode of this board."""

@@ -32,7 +32,7 @@ def frontier(*axes: Array) -> Rows:
         raise ValueError(f"a frontier has two or three axes, not {len(axes)}")
     columns = [np.asarray(axis, dtype=np.float64) for axis in axes]
     if len({column.shape for column in columns}) != 1 or columns[0].ndim != 1:
-        raise ValueError("the axes of a frontier must be columns of one length")
+        raise ValueError("the axes of a frontier must be columns of the same length")
     if len(columns[0]) == 0:
         return np.empty(0, dtype=np.intp)
     if any(np.isnan(column).any() for column in columns):
@@ -86,7 +86,7 @@ def knee(x: Array, y: Array) -> int:
     or scale. With fewer than three points there is nothing between the ends, and the first is returned.
     """
     if len(x) == 0:
-        raise UsageError("an empty frontier has no knee; nothing was measured or predicted")
+        raise UsageError("the frontier is empty: nothing was measured or predicted")
     if len(x) < 3:
         return 0
     if (np.asarray(x) <= 0).any() or (np.asarray(y) <= 0).any():

@@ -17,7 +17,7 @@ from edgetrain.units import spell, spell_bytes, spell_seconds
 def factor_cells(rows: Sequence[FactorRow]) -> tuple[list[str], list[list[str]]]:
     """Return heads and cells of stall, compute and end-to-end time by factor."""
     names, settings_told = settings(rows)
-    heads = [*names, "runs", "cold end to end", "stall", "of it fill", "later end to end", "stall", "compute"]
+    heads = [*names, "runs", "cold end to end", "stall", "of which fill", "later end to end", "stall", "compute"]
     table = []
     for row, setting in zip(rows, settings_told, strict=True):
         first, later = row.first_epoch, row.later_epochs

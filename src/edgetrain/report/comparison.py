@@ -14,8 +14,8 @@ LABELS = {
     "fetch_stall": "fetch stall without fill",
     "compute": "copy and compute",
     "energy": "energy",
-    "steady": "end to end, steady ones only",
-    "steady_power": "power while they ran",
+    "steady": "end to end, steady state only",
+    "steady_power": "power, steady state only",
 }
 
 
