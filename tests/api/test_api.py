@@ -322,6 +322,16 @@ def test_tables_become_data_frames_with_missing_integers(record: Any) -> None:
     assert list(et.runs(network="none").to_pandas().columns) == list(listed.columns)
 
 
+def test_epochs_and_settings_become_data_frames(record: Any, tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    summary = et.summarize(record())
+    frame = summary.to_pandas()
+    assert frame["e2e_s"].tolist() == [epoch.e2e_s for epoch in summary.epochs] and "stall_by.blocked_s" in frame
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    frame = et.Campaign(tmp_path / "plan.yaml").run().to_pandas()
+    assert sorted(frame["workers"]) == [0, 4] and (frame["median_epoch.e2e_s"] > 0).all()
+
+
 def test_without_pandas_a_table_says_how_to_get_it(record: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     run = et.open_run(record())

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from edgetrain.analysis.factors import FactorRow, conclusions, tabulate
 from edgetrain.analysis.spread import Spread, spreads
 from edgetrain.analysis.summary import Summary
+from edgetrain.record import frame_of
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,11 @@ class CampaignResult:
     def complete(self) -> bool:
         """Whether every planned run has its record."""
         return len(self.done) == self.planned
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return one row per setting as a pandas data frame: its factors by name, then what it took; needs pandas."""
+        frame = frame_of(self.rows)
+        return frame.rename(columns={f"factors.{name}": name for row in self.rows for name in row.factors})
 
 
 def campaign_result(

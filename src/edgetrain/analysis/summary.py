@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from edgetrain.analysis.steady import Steady
 from edgetrain.record import (
@@ -18,8 +19,12 @@ from edgetrain.record import (
     LoadingFacts,
     PowerModeRecord,
     WorkloadFacts,
+    frame_of,
 )
 from edgetrain.schema import SCHEMA, Doubt, Origin, Scalar
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,3 +218,7 @@ class Summary:
     processes: tuple[ProcessSummary, ...] = ()
     process_spread: ProcessSpread | None = None  # None: one process
     schema: str = field(default=SCHEMA)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return one row per epoch as a pandas data frame; needs pandas."""
+        return frame_of(self.epochs)

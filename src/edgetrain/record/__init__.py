@@ -41,7 +41,7 @@ from edgetrain.record.mode_tables import MODE_COLUMNS, CampaignTable, TableFacts
 from edgetrain.record.reader import read_run
 from edgetrain.record.run import Process, Run
 from edgetrain.record.store import FolderStore, FolderWriter, RowWriter, RunWriter, Store, default_store, live_runner
-from edgetrain.record.table import NULL, ArrayTable, Column, Condensed, Table, Windows, import_pandas
+from edgetrain.record.table import NULL, ArrayTable, Column, Condensed, Table, Windows, frame_of, import_pandas
 
 __all__ = [
     "MODE_COLUMNS",
@@ -90,6 +90,7 @@ __all__ = [
     "Windows",
     "WorkloadFacts",
     "default_store",
+    "frame_of",
     "import_pandas",
     "live_runner",
     "read_run",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgetrain.documents import to_document
 from edgetrain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -122,6 +123,11 @@ def import_pandas() -> Any:
     except ImportError as error:
         raise UsageError("to_pandas needs pandas; install it with: pip install 'edgetrain[pandas]'") from error
     return pandas
+
+
+def frame_of(rows: Sequence[Any]) -> pandas.DataFrame:
+    """Return dataclasses as a pandas data frame, one row each; a field of a field is a column `outer.inner`."""
+    return import_pandas().json_normalize([to_document(row) for row in rows])
 
 
 class ArrayTable(Table):
