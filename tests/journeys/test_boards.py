@@ -81,6 +81,13 @@ def test_the_unit_for_boot_time_needs_the_program_that_it_starts(
     capsys.readouterr()
 
 
+def test_a_dry_run_of_baseload_says_what_would_be_measured_here(capsys: pytest.CaptureFixture[str]) -> None:
+    found = said(capsys, "baseload", "--device", "sim:xavier-agx", "--seconds", "20", "--dry-run")
+    assert (len(found["states"]), found["takes_s"], found["changes_clocks"]) == (4, 100.0, True)
+    assert main(["baseload", "--device", "sim:xavier-agx", "--keep-clocks", "--dry-run"]) == 0
+    assert "no clock is changed" in capsys.readouterr().out
+
+
 def test_baseload_keeps_module_and_socket_apart(capsys: pytest.CaptureFixture[str]) -> None:
     found = said(capsys, "baseload", "--device", "sim:xavier-agx", "--seconds", "20", "--wake-on-lan-w", "3.2")
     assert found["scope"] == "module" and found["origin"] == "simulated"

@@ -81,6 +81,7 @@ COMMANDS = {
     "modes set": ("modes", "set", "8/1728/624.75/2133", *BOARD, "--json"),
     "modes restore": ("modes", "restore", *BOARD, "--json"),
     "baseload": ("baseload", *BOARD, "--seconds", "20", "--json"),
+    "baseload --dry-run": ("baseload", *BOARD, "--dry-run", "--json"),
     "campaign --dry-run": ("campaign", "{root}/plan.yaml", "--dry-run", "--store", "{store}", "--json"),
     "data --dry-run": ("data", "lenet5", "--dataset-scale", "0.01", "--dry-run", "--store", "{store}", "--json"),
     "predict table": ("predict", "table", "--profiled", "{root}/modes.csv", "--json"),

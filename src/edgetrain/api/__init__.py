@@ -8,6 +8,7 @@ from edgetrain.api.campaigns import Campaign
 from edgetrain.api.data import dataset_facts, dataset_preview, make_dataset
 from edgetrain.api.devices import (
     baseload,
+    baseload_preview,
     doctor,
     install_control,
     list_modes,
@@ -103,6 +104,7 @@ __all__ = [
     "add_to_prior",
     "apply_mode",
     "baseload",
+    "baseload_preview",
     "cache_curves",
     "campaign_ids",
     "campaign_on",

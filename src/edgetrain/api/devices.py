@@ -17,11 +17,12 @@ from edgetrain import device as boards
 from edgetrain.device import Control, Device, ModeRequest, load_catalogue, open_device
 from edgetrain.errors import NeedsRoot, UsageError
 from edgetrain.record import FolderStore
-from edgetrain.runner import measure_baseload
+from edgetrain.runner import measure_baseload, preview_baseload
 from edgetrain.sampling import examine, sampling_cost
 from edgetrain.schema import (
     Board,
     DoctorReport,
+    IdlePreview,
     IdleTable,
     ModeChange,
     ModeClocks,
@@ -121,12 +122,14 @@ def baseload(
 ) -> IdleTable:
     """Measure what a board draws idle: clocks held or free, our logging on or off."""
     board = open_device(device)
-    source = board.total_power()
-    if source is None:
-        raise UsageError(f"{board.spec.name} has no power sensor that can be read; edgetrain doctor says why")
     rows = tuple(measure_baseload(board, seconds, not keep_clocks, progress))
     socket = _socket(board.spec.module or board.spec.name, board.spec.name, wake_on_lan_w)
-    return IdleTable(board.spec.name, _origin(board), source.scope, seconds, rows, socket)
+    return IdleTable(board.spec.name, _origin(board), rows[0].scope, seconds, rows, socket)
+
+
+def baseload_preview(device: str = "auto", seconds: float = 30.0, keep_clocks: bool = False) -> IdlePreview:
+    """Return what `baseload` would measure and change, without doing it."""
+    return preview_baseload(open_device(device), seconds, not keep_clocks)
 
 
 def install_control(dry_run: bool = False) -> str:

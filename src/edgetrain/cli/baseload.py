@@ -8,9 +8,8 @@ import typer
 
 from edgetrain import api
 from edgetrain.cli.options import JsonOption
-from edgetrain.documents import to_document
-from edgetrain.report import console, emit, show_baseload
-from edgetrain.schema import SCHEMA
+from edgetrain.cli.output import print_result
+from edgetrain.report import console, show_baseload, show_baseload_preview
 
 
 def register(app: typer.Typer) -> None:
@@ -43,10 +42,7 @@ def baseload(
     """
     said = console(stderr=True)
     if dry_run:
-        said.print(f"would measure 4 idle states for {seconds:g} s each, and set and restore the clocks in between")
+        print_result(api.baseload_preview(device, seconds, keep_clocks), show_baseload_preview, json)
         return
     table = api.baseload(device, seconds, wake_on_lan_w, keep_clocks, lambda stage, done, total: said.print(stage))
-    if json:
-        emit({"schema": SCHEMA, **to_document(table)})
-    else:
-        console().print(show_baseload(table))
+    print_result(table, show_baseload, json)

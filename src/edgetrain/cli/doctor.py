@@ -9,9 +9,8 @@ import typer
 
 from edgetrain import api
 from edgetrain.cli.options import JsonOption, StoreOption
-from edgetrain.documents import to_document
-from edgetrain.report import console, emit, show_doctor
-from edgetrain.schema import SCHEMA
+from edgetrain.cli.output import print_result
+from edgetrain.report import show_doctor
 
 
 def register(app: typer.Typer) -> None:
@@ -32,7 +31,4 @@ def doctor(
     Example: edgetrain doctor --dataset ~/data/gld23k
     """
     report = api.doctor(device, dataset, store)
-    if json:
-        emit({"schema": SCHEMA, **to_document(report)})
-    else:
-        console().print(show_doctor(report))
+    print_result(report, show_doctor, json)

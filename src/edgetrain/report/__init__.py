@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from edgetrain.lazy import load_on_use
 
 if TYPE_CHECKING:
-    from edgetrain.report.boards import show_baseload, show_change, show_modes, show_restore
+    from edgetrain.report.boards import show_baseload, show_baseload_preview, show_change, show_modes, show_restore
     from edgetrain.report.campaigns import factor_table, show_campaign, show_outlook
     from edgetrain.report.characterisation import show_characterisation, spell_median
     from edgetrain.report.choice import show_applied, show_choice
@@ -122,6 +122,7 @@ __all__ = [
     "setting_of",
     "show_applied",
     "show_baseload",
+    "show_baseload_preview",
     "show_board",
     "show_campaign",
     "show_catalogue",
@@ -169,6 +170,7 @@ __all__ = [
 _MODULES = {
     "boards": (
         "show_baseload",
+        "show_baseload_preview",
         "show_change",
         "show_modes",
         "show_restore",

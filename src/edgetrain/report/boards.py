@@ -6,8 +6,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from edgetrain.report.text import plain_table
-from edgetrain.schema import IdleTable, ModeChange, ModeListing, ModeRestore, SettingWrite, StockMode
-from edgetrain.units import spell, spell_hz
+from edgetrain.schema import IdlePreview, IdleTable, ModeChange, ModeListing, ModeRestore, SettingWrite, StockMode
+from edgetrain.units import spell, spell_hz, spell_seconds
 
 
 def show_modes(listing: ModeListing) -> RenderableType:
@@ -81,6 +81,17 @@ def show_restore(done: ModeRestore, at_boot: bool | None = None) -> RenderableTy
         return Group(Text(f"would undo {done.asked}: {len(done.writes)} values", style="bold"), *_lines(done.writes))
     later = [Text(f"note: {text}", style="yellow") for text in done.restored.later]
     return Group(Text(f"undid {done.asked}; now {done.now}"), *later)
+
+
+def show_baseload_preview(preview: IdlePreview) -> RenderableType:
+    """Return what would be measured, and for how long."""
+    change = "the clocks are set and restored in between" if preview.changes_clocks else "no clock is changed"
+    lines = [
+        f"would measure the idle power of {preview.device} ({preview.scope} input):",
+        *(f"  {state}" for state in preview.states),
+        f"takes {spell_seconds(preview.takes_s)}; {change}",
+    ]
+    return Text("\n".join(lines))
 
 
 def show_baseload(idle: IdleTable) -> RenderableType:

@@ -1,7 +1,7 @@
 """Carries out one experiment, or a plan of them: settle, train, record, restore.
 
-`execute(experiment, device, store, progress)` makes one run; whatever happens on the way, the record says so.
-`Progress` is called with (stage, done, total). What can be trained and on which dataset is asked here too:
+`execute(experiment, device, store, progress)` makes one run and records how it ended, whatever happens.
+`Progress` is called with (stage, done, total). These functions describe what can be trained, and on which dataset:
 `find_workload`, `survey_dataset`, `generate_dataset`, `count_memory`.
 """
 
@@ -13,7 +13,7 @@ from edgetrain.lazy import load_on_use
 
 if TYPE_CHECKING:
     from edgetrain.runner.allowance import Allowance, read_allowance
-    from edgetrain.runner.baseload import measure_baseload
+    from edgetrain.runner.baseload import measure_baseload, preview_baseload
     from edgetrain.runner.campaign import CampaignRunner, Standing, fresh_tag
     from edgetrain.runner.campaign_journal import CampaignEntry, CampaignJournal, MachineLock
     from edgetrain.runner.campaign_media import check_folders
@@ -87,6 +87,7 @@ __all__ = [
     "pace_s",
     "plan_characterisation",
     "plan_schema",
+    "preview_baseload",
     "read_allowance",
     "read_plan",
     "record_call",
@@ -113,7 +114,7 @@ _MODULES = {
         "Allowance",
         "read_allowance",
     ),
-    "baseload": ("measure_baseload",),
+    "baseload": ("measure_baseload", "preview_baseload"),
     "campaign": (
         "CampaignRunner",
         "Standing",

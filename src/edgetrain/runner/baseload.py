@@ -1,7 +1,7 @@
-"""The idle table: what a board draws with nothing to do, with clocks held or free, with and without our logging.
+"""Measures the idle power of a board, with clocks held or free, with and without edgetrain's logging.
 
-Read from the board's own sensor, so its scope is the module's (or the board's) input; published figures and
-Wake-on-LAN are at the socket. The two are never added, subtracted or put into one column.
+Power is read from the board's own sensor, so its scope is the module's (or the board's) input; published figures and
+Wake-on-LAN are measured at the wall socket. The two are never added, subtracted or put into one column.
 """
 
 from __future__ import annotations
@@ -13,12 +13,28 @@ from collections.abc import Callable, Iterator
 
 from edgetrain.device import Device, ModeRequest
 from edgetrain.errors import ControlRefused, DeviceError, NeedsRoot, UsageError
-from edgetrain.schema import IdleRow, Origin
+from edgetrain.schema import IdlePreview, IdleRow, Origin, PowerSource
 from edgetrain.units import NS_PER_S
 
 SPARSE_S = 5.0  # between readings while logging is off: reading is itself what logging costs
 REST_S = 5.0  # after a change, before readings count
 FEWEST = 3
+
+
+def preview_baseload(device: Device, seconds: float = 30.0, change: bool = True) -> IdlePreview:
+    """Return what `measure_baseload` would do, without doing it."""
+    source = _source(device)
+    changes = change and device.control() is not None
+    clocks = ("held", "free") if changes else ("as found",)
+    states = tuple(f"clocks {each}, logging {logging}" for each in clocks for logging in ("on", "off"))
+    return IdlePreview(device.spec.name, source.scope, states, len(states) * (seconds + REST_S), changes)
+
+
+def _source(device: Device) -> PowerSource:
+    source = device.total_power()
+    if source is None:
+        raise UsageError(f"{device.spec.name} has no power sensor that can be read; edgetrain doctor says why")
+    return source
 
 
 def measure_baseload(
@@ -32,9 +48,7 @@ def measure_baseload(
     Where the board cannot or must not be changed (no root, `change` false) the state it is in is measured, and the
     others carry the reason.
     """
-    source = device.total_power()
-    if source is None:
-        raise UsageError(f"{device.spec.name} has no power sensor that can be read; edgetrain doctor says why")
+    source = _source(device)
     origin = Origin.SIMULATED if device.spec.kind == "simulated" else Origin.MEASURED
     rows: list[IdleRow] = []
     reason: str | None = None
@@ -62,8 +76,7 @@ def measure_baseload(
 
 
 def _measure(device: Device, seconds: float, logging: bool, dvfs: bool | None, origin: Origin) -> IdleRow:
-    source = device.total_power()
-    assert source is not None
+    source = _source(device)
     values = list(_read(device, seconds, logging))
     if len(values) < FEWEST:
         raise DeviceError(f"only {len(values)} power readings came in {seconds:g} s; measure for longer with --seconds")
@@ -75,8 +88,7 @@ def _measure(device: Device, seconds: float, logging: bool, dvfs: bool | None, o
 
 def _read(device: Device, seconds: float, logging: bool) -> Iterator[float]:
     now_ns, sleep = device.clock.now_ns, device.clock.sleep
-    source = device.total_power()
-    assert source is not None
+    source = _source(device)
     probes = device.probes()
     try:
         rails = next(probe for probe in probes if probe.name == source.stream)

@@ -7,6 +7,7 @@ from edgetrain.schema.board import Board, BoardDetails, BoardList, ClockTable, P
 from edgetrain.schema.boards import (
     DoctorReport,
     Finding,
+    IdlePreview,
     IdleRow,
     IdleTable,
     ModeChange,
@@ -102,6 +103,7 @@ __all__ = [
     "FleetProgress",
     "FleetRow",
     "FleetStatus",
+    "IdlePreview",
     "IdleRow",
     "IdleTable",
     "LabDown",

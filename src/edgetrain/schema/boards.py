@@ -150,6 +150,17 @@ class SocketRow:
 
 
 @dataclass(frozen=True, slots=True)
+class IdlePreview:
+    """What `baseload` would measure, how long that takes, and whether it changes the clocks meanwhile."""
+
+    device: str
+    scope: str
+    states: tuple[str, ...]
+    takes_s: float
+    changes_clocks: bool
+
+
+@dataclass(frozen=True, slots=True)
 class IdleTable:
     """What a board draws idle, at its own sensor and at the socket; the two scopes are never mixed."""
 
