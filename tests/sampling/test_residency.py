@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from edgetrain.sampling import residency
-from edgetrain.sampling.pagecache import PAGE_BYTES, Blind, PageCounter
+from edgetrain.sampling.pagecache import PAGE_BYTES, PageCounter, PagesHidden
 from edgetrain.sampling.residency import Inventory, share
 
 
@@ -213,7 +213,7 @@ def test_what_cannot_be_mapped_is_blind(tmp_path: Path) -> None:
     fd = os.open(path, os.O_WRONLY)
     counter = PageCounter(use_cachestat=False)
     counter.enter(str(tmp_path), fd)
-    with pytest.raises(Blind, match="mmap"):
+    with pytest.raises(PagesHidden, match="mmap"):
         counter.count(fd, 0, 100, str(path))
     os.close(fd)
 

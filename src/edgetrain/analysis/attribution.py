@@ -1,6 +1,6 @@
 """Attributes every fetch stall to its cause: blocked, pre-processing, contention for cores, or hand-over.
 
-    blocked       the fetch stood still: storage (kernel time of reads that reached the medium too), network, a lock
+    blocked       the fetch slept: storage (kernel time of reads that reached the medium too), network, a lock
     preprocess    the fetch computed, in its own thread or in helper threads
     contention    it, the sender or the loop was ready to run and had no core, or the core was stolen by another machine
     handover      pickling, sending, receiving, waking, and starting workers
@@ -114,7 +114,7 @@ def _blocks(minibatches: Table, rows: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _sent_ahead(minibatches: Table, rows: Ints) -> int:
-    """Return how many minibatches after a pass's first were asked of the workers before that one was in hand.
+    """Return how many minibatches after a pass's first were requested from the workers before that one was received.
 
     They carry the start of the workers, so they are a block of their own, if as many follow.
     """

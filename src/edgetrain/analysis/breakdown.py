@@ -113,10 +113,10 @@ def _cut(
     begin[first] = np.maximum(begin[first], asked[first])
     begin = after_evaluation(begin, asked, evaluation_us)
     if (began := seen["begin_us"]) is not None:
-        # A foreign log whose watch stood still while it wrote says when a minibatch began: the gap is the logger's.
+        # A foreign log whose timer is paused while it writes gives the start of a minibatch: the gap is the logger's.
         np.maximum(begin, began, out=begin)
     np.minimum(begin, done, out=begin)
-    # Work on a minibatch cannot begin before it is in hand, nor before the accelerator is free.
+    # Work on a minibatch cannot begin before it is received, nor before the accelerator is free.
     start = np.maximum(begin, ready)
     if (copying := seen["copying_us"]) is not None:
         np.maximum(start, copying, out=start)  # NULL is below any instant

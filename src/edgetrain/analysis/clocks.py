@@ -1,4 +1,4 @@
-"""How the clocks moved while a run trained: the share of time in which each stayed well below its highest."""
+"""How clocks varied during a run: the share of time in which each was well below its highest value."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def _place(value: Scalar) -> tuple[int, float, list[str | int]]:
 
 
 def settings(rows: Sequence[FactorRow]) -> tuple[list[str], list[list[str]]]:
-    """Return heads and cells that tell settings apart: the factors, and the page cache where it follows from them."""
+    """Return heads and cells that distinguish settings: the factors, and the page cache where it follows from them."""
     names = [name for name in dict.fromkeys(name for row in rows for name in row.factors) if name not in HIDDEN_FACTORS]
     cells = [[str(row.get(name, "")) for name in names] for row in rows]
     varies = len({row.page_cache_bytes for row in rows}) > 1

@@ -1,22 +1,22 @@
 """Replays a loader pipeline with its costs scaled down, and traces every microsecond of stall to the cost that made it.
 
-What a worker did while the loop waited is not what made the loop wait: with prefetching, a stall locks to the end of a
-batch, whatever that end happens to hold. So the pipeline is run again from the recorded service times (when an index
-is sent, when a worker is free, when the loop asks again all follow), and along with every instant goes its rate: by
-how much it would come later if all costs grew a little, and which cause's cost that is. Where two things must both
-have happened, the later one decides, and its rate is taken. The rate of the stall is thus read off the critical path.
+What a worker did while the loop waited is not what made the loop wait: with prefetching, stalls occur at the end of a
+batch, whatever happens there. So the pipeline is simulated again from the recorded service times (when an index is
+sent, a worker is free and the loop asks again follows from them), and the simulation also computes the rate of every
+instant: its derivative when all costs grow a little, split by cause. Where two conditions must both be met, the later
+one decides, and its rate is used. The rate of the stall is thus that of the critical path.
 
-One replay shows what the last microsecond of stall is made of, not the first: a cause may be hidden until another has
-grown. So all costs grow together from nothing to what they were, and the rates are averaged on the way (the cost
-sharing of Aumann and Shapley): causes that add up behind one another share in proportion to their time, a cost that
-the pipeline hides at every size gets nothing.
+One replay gives the composition of the last microsecond of stall, and a cause may be hidden until another has grown.
+So all costs are scaled together from zero to their recorded size, and the rates are averaged (the cost sharing of
+Aumann and Shapley): causes in series share in proportion to their time, a cost that the pipeline hides at every size
+gets nothing.
 
-The usual costs grow first, the unusual after them: of each service, what lies above the block's median is the unusual.
-A slow read every tenth batch then answers for all the stall it adds, and does not share the blame with the
+Usual costs are scaled first, unusual ones after them: of each service, what exceeds the block's median is unusual.
+A slow read every tenth batch then gets all the stall it adds, and does not share it with the
 pre-processing that the pipeline hides on every other batch. All costs together give the recorded instants, none at all
 gives no stall.
 
-Blocks of minibatches are replayed side by side as columns: they do not talk to each other, and each starts from the
+Blocks of minibatches are replayed in parallel as columns: they are independent, and each starts from the
 recorded state some minibatches before it counts.
 """
 
@@ -58,7 +58,7 @@ class Pipeline:
     dispatch_us: Floats  # index sent and worker free, to fetch begun
     fetch_us: Floats
     ship_us: Floats  # fetched, to on its way
-    receive_us: Floats  # on its way (or asked for), to in the loop's hands
+    receive_us: Floats  # from sent (or asked for) to received by the loop
     ship_lock_us: Floats  # of shipping, and of receiving: waiting for the lock of a worker busy with a later fetch
     receive_lock_us: Floats
     holder: Ints  # that later fetch, while the loop receives, or -1

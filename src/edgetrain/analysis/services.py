@@ -3,11 +3,11 @@
     wall of a fetch = thread CPU + run-queue wait + stolen + rest
 
 The rest is blocking, after two corrections: where helper threads computed (or waited for a core) while the fetching
-thread stood still, their work is the cause; and kernel time of a fetch that read from the medium is storage, not
+thread slept, their work is the cause; and kernel time of a fetch that read from the medium is storage, not
 pre-processing (on a fast disk most of the cost of a cold read is kernel time).
 
 A worker that computes in pure Python holds its interpreter's lock, and its sender and the loop's unpickling wait for
-it. Such waiting is kept apart: the replay charges it to what put the worker behind, for it comes of going straight on.
+it. Such waiting is kept separate: the replay attributes it to whatever delayed the worker.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def services(
     waited = np.where(own, 0.0, np.maximum(began - np.fmax(sent, free), 0.0))
     dispatch[:, CONTENTION] = np.fmin(np.nan_to_num(made("waking_us")), waited)
     dispatch[:, HANDOVER] = waited - dispatch[:, CONTENTION]
-    # The loop's own fetch is followed by whatever it did before the batch was in hand (pinning).
+    # The loop's own fetch is followed by whatever it did before it had the batch (pinning).
     receive[own] = 0.0
     receive[own, HANDOVER] = np.maximum((ready - asked) - (fetched - began), 0.0)[own]
     ship[own] = 0.0
@@ -140,7 +140,7 @@ def _fetch(made: Callable[[str], Floats], wall: Floats) -> Floats:
     rest = wall - cpu - queued - stolen
     helpers = np.nan_to_num(made("helpers_us"))
     helpers_queued = np.nan_to_num(made("helpers_queued_us"))
-    # Threads of a pool wait side by side: unless they are busy all through, their waits overlap and count once.
+    # Threads of a pool wait at the same time: unless they are busy throughout, their waits overlap and count once.
     several = np.maximum(np.nan_to_num(made("helpers"), nan=1.0), 1.0)
     busy = np.minimum((helpers + helpers_queued) / np.maximum(rest, 1e-9), 1.0)
     helpers_queued *= 1 / several + (1 - 1 / several) * busy**4

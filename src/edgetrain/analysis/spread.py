@@ -1,4 +1,4 @@
-"""How much epochs of each setting of a campaign differ, at a glance; `variability` has the intervals."""
+"""How much epochs of each setting of a campaign differ, as a short overview; `variability` has the intervals."""
 
 from __future__ import annotations
 

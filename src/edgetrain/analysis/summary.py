@@ -34,7 +34,7 @@ class StallCauses:
     blocked_s: float  # on storage, network or a lock
     preprocess_s: float  # CPU work of the loader
     contention_s: float  # ready to run, no core free
-    handover_s: float  # the batch was made, but not yet in the loop's hands
+    handover_s: float  # the batch was made, but not yet received by the loop
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class UnitEpoch:
 
 @dataclass(frozen=True, slots=True)
 class UnitRun:
-    """One run, with what tells it apart from others."""
+    """One run, with what distinguishes it from others."""
 
     run: str
     unit: str | None  # None: the record does not say which unit

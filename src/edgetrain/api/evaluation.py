@@ -1,4 +1,4 @@
-"""Evaluates prediction, and choosing under power limits, on a table whose truth is known."""
+"""Evaluates prediction, and choosing under power limits, on a table in which every mode was measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`edgetrain evaluate`: how wrong prediction (and choosing) is on a table whose truth is known."""
+"""`edgetrain evaluate`: how wrong prediction (and choosing) is on a table in which every mode was measured."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from edgetrain.report import console, emit, show_run
 
 OFFERED = options_named(
     *command_settings(),
-    dataset="Folder of the dataset that your script reads; needed for --cache and to record its share in the page cache.",
-)  # fmt: skip
+    dataset="Folder of the dataset that your script reads; needed for --cache, and to record its cached share.",
+)
 
 
 def register(app: typer.Typer) -> None:

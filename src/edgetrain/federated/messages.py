@@ -1,7 +1,7 @@
 """What the server asks of a board for one training and what the board reports, as Flower's flat records carry it.
 
 A ConfigRecord holds texts and numbers, a MetricRecord numbers only, and neither holds null: what is not known is left
-out. The names below are the keys of our records beside those of the strategy and of the client.
+out. The names below are the keys of edgetrain's records, next to those of the strategy and of the client.
 """
 
 from __future__ import annotations

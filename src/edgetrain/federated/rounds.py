@@ -39,7 +39,7 @@ class FederatedRound:
 
     number: int
     deadline_s: float | None
-    wall_s: float  # from the first message sent to the last reply in hand
+    wall_s: float  # from the first message sent to the last reply received
     units: tuple[UnitRound, ...]
 
     @property

@@ -1,8 +1,8 @@
 """Campaigns over many boards: the inventory, the processes of a fleet, and a campaign that survives their loss.
 
 `read_inventory(path)` reads fleet.yaml, `Fleet` starts and stops its processes here and on other hosts, `check_fleet`
-says what is wrong with them, `FleetCampaign` carries a plan out. Dask distributed carries the experiments; the truth is
-the campaign's own journal.
+returns what is wrong with them, `FleetCampaign` carries out a plan. Dask distributed sends the experiments to the
+boards; the campaign's own journal is authoritative.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the machine of a board does for its fleet: starts and stops its worker, reports its facts.
+"""Runs on the machine of a board: starts and stops its worker, reports facts about it.
 
 `python -m edgetrain.fleet.agent start|stop|facts` reads one JSON document from stdin and prints one: plain SSH starts
 it on other machines. On this machine the functions are called directly. It needs nothing but edgetrain's core, so that

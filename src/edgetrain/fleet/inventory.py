@@ -57,7 +57,7 @@ class FleetInventory:
     python: str | None = None  # on boards with an address
     identity: str | None = None  # private key file for ssh; default: what ssh uses
     known_hosts: str | None = None  # host keys for ssh; default: what ssh uses
-    lost_after_s: float = LOST_AFTER_S  # a board that does not answer for so long is lost
+    lost_after_s: float = LOST_AFTER_S  # a board that does not answer for this long is lost
 
     def board(self, name: str) -> FleetBoard:
         """Return a board by its name."""

@@ -7,7 +7,7 @@ SIGTERM ends the command and then the supervisor; a worker that hangs in its exi
                           was killed, and nobody asked for the fleet to stay up
     --wait-for HOST:PORT  start the command only while something listens there: a worker without a scheduler would
                           use the board's CPU for nothing
-    --give-up-s SECONDS   end after nothing has listened there for so long
+    --give-up-s SECONDS   end after nothing has listened there for this long
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     import_path(path, store)    an edge-train-bench folder (or a tree of them), a tegrastats log, a CSV of modes
     read_modes(path)            a CSV of modes, as columns; the reader that `predict` and `recommend` use too
 
-Everything imported is `replayed`. Nothing is dropped in silence: each import carries its problems.
+Everything imported is `replayed`. Nothing is dropped silently: each import lists its problems.
 """
 
 from __future__ import annotations

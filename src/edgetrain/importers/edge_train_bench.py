@@ -4,7 +4,7 @@ A folder holds one run: `fetch`, `compute` and `epoch_stats` with one row per mi
 `log_file*` (`jetson_clocks --show` after the mode was set: the truth about the clocks) and `train_log_file*` (the
 console). All `log_time` are seconds since the script started, which is this run's clock.
 
-The script logs a minibatch when it is over, and its watch stands still while it writes. So a minibatch ends at its
+The script logs a minibatch when it is over, and its timer is paused while it writes. So a minibatch ends at its
 `log_time`, began `epochtime_ms` before that, waited `fetchtime_ms` for data and computed for the last
 `computetime_ms`; what is left is overhead. The gap to the next one is the logger's own cost and belongs to neither.
 """

@@ -301,7 +301,7 @@ def _vmtouch(draft: Draft, name: str, text: str, mode: PowerMode | None) -> None
             continue
         resident, total = int(pages[1]), int(pages[2])
         if total == 0:
-            draft.problems.add(name, "vmtouch looked at an empty folder: the cached share is not known", f"line {line}")
+            draft.problems.add(name, "vmtouch ran on an empty folder: the cached share is not known", f"line {line}")
             continue
         share = _sane(draft, name, line, "the cached share", resident / total, 0.0, 1.0)
         draft.stream("residency").add(

@@ -49,7 +49,7 @@ ANY_BOARD = PowerRange()
 
 @dataclass(frozen=True, slots=True)
 class ColumnUnit:
-    """A column of the file that is one of ours: `cpu_khz` is `cpu_hz` in kHz."""
+    """A column of the file that edgetrain knows: `cpu_khz` is `cpu_hz` in kHz."""
 
     name: str  # in the file
     ours: str
@@ -60,7 +60,7 @@ class ColumnUnit:
 
     @staticmethod
     def of(column: str, power: PowerRange) -> ColumnUnit | None:
-        """Return what a column's name says; None where it is not one of ours."""
+        """Return the known column and unit that a name stands for; None where it is not a known column."""
         match = _COLUMN.fullmatch(column)
         base = _BASE_UNIT[match[1]] if match else ""
         if match is None or match[2] not in _UNITS[base]:

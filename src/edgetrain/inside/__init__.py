@@ -1,6 +1,6 @@
-"""What enters the user's training process: stopwatch, hook and writer.
+"""The recorder that runs inside the user's training process: timers, hooks and writer.
 
-Standard library only, Python 3.8 syntax, importing nothing else of ours, so that it works inside a Python
-that is not the one edgetrain is installed in. There it is loaded by path under the name `edgetrain_inside`;
+It uses the standard library and Python 3.8 syntax only and imports no other edgetrain package, so that it works inside
+a Python that edgetrain is not installed in. There it is loaded by path under the name `edgetrain_inside`;
 imports inside this package are therefore relative.
 """

@@ -40,7 +40,7 @@ class ReadSchedule:
     """Decides at which fetches counters are read: once per 8 ms of fetching, dithered; every fetch that is longer.
 
     With `at_least` 9, also one fetch in nine: a long fetch among short ones is then read at times, not only the one
-    after it. The loop's own waits do without, because a fast loop waits next to nothing.
+    after it. The loop's own waits do without, because a fast loop hardly waits.
     """
 
     def __init__(self, at_least: int | None = None) -> None:
@@ -121,7 +121,7 @@ def queued_ns(fd: int | None) -> int:
 class ThreadCounters:
     """Counters of one thread and of the process around it; `begin` and `end` bracket a fetch.
 
-    Make it in the thread that fetches. Threads of ours and of the queue are excluded: their CPU time is not the
+    Make it in the thread that fetches. Threads of the recorder and of the queue are excluded: their CPU time is not the
     dataset's, and is subtracted from what helper threads used.
     """
 
@@ -216,7 +216,7 @@ class ThreadCounters:
         if self._listing:
             queued_us, helpers = self._read_helpers(count_new=True)
         if helpers_us < MIN_HELPERS_US or 10 * rest_us < took_us:
-            # Other threads matter only where the fetching one stood still and they did not.
+            # Other threads matter only where the fetching one slept and they did not.
             self._listing = False
         elif not self._listing:
             self._listing = True

@@ -47,7 +47,7 @@ class Loaders:
         self._count = 0
         self._descriptions: list[dict[str, Any]] = []
         self._totals: dict[int, Totals] = {}
-        self._others: dict[int, tuple[int, Any]] = {}  # by id: what takes no attribute of ours, and a reference to it
+        self._others: dict[int, tuple[int, Any]] = {}  # by id: objects without attributes, and a reference to them
         self.passes: dict[int, int] = {}  # how many passes there were over each
 
     def number_of(self, loader: Any) -> int:

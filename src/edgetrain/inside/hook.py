@@ -1,6 +1,6 @@
-"""Enters an unmodified script: waits until it imports torch, then records every loader it iterates and every step.
+"""Records an unmodified script: waits until it imports torch, then records every loader it iterates and every step.
 
-Nothing is imported early, and but for one line that says we are in, nothing is written until the first loader is
+Nothing is imported early. Apart from one event (the recorder was loaded), nothing is written until the first loader is
 iterated or the first backward pass or step is made: a script's other Python children (compilers, package tools) leave
 no streams.
 """
@@ -47,7 +47,7 @@ class _Waiter:
             return None
         from importlib.util import find_spec
 
-        self._finding = True  # the real finders are asked through this one too
+        self._finding = True  # avoids recursion: the real finders are called from here
         try:
             spec = find_spec(name)
         finally:

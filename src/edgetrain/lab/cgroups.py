@@ -157,7 +157,7 @@ class Groups:
 
 
 def leave_processes(folder: Path) -> None:
-    """Move processes that are still in a group to the parent of ours: limits end, processes do not."""
+    """Move processes that are still in a group to the parent of that group: limits end, processes do not."""
     top = folder
     while not top.name.startswith(PREFIX) and top != top.parent:
         top = top.parent

@@ -167,7 +167,7 @@ def image_s(width: int = 800, height: int = 600) -> float | None:
 def share_for(
     board_image_s: float, width: int = 800, height: int = 600, measure: Callable[[int, int], float | None] = image_s
 ) -> float | None:
-    """Return how fast a board's core is, in cores of ours; None where that cannot be measured.
+    """Return how fast a board's core is, in cores of this machine; None where that cannot be measured.
 
     With pictures of another size: how fast ours must be for one of these to take that long.
     """

@@ -29,7 +29,7 @@ class MachineLimits:
     ram_bytes: int | None = None  # of the smaller machine
     taken_bytes: int = 0  # of that, by system and training; the rest is page cache
     cores: int | None = None
-    cpu_share: float | None = None  # of one of our cores
+    cpu_share: float | None = None  # of one core of this machine
     accelerator: str | None = None  # how the step takes its time, in words
     speed: float = 1.0  # every time divided by this
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _BYTES_PER_PARAMETER = 3 * 4  # weight, gradient, momentum of SGD
-# Interpreter, torch and the CUDA context on a board. Assumed: no source of ours gives it; measure yours and set
+# Interpreter, torch and the CUDA context on a board. Assumed: no source gives it; measure yours and set
 # `page_cache` instead of `ram` where it matters.
 RUNTIME_BYTES = 900_000_000
 
@@ -22,7 +22,7 @@ class NetworkNeed:
     activation_bytes: int
 
 
-# Activations: what autograd keeps per sample of our networks at the papers' input size, by its saved-tensor hooks.
+# Activations: what autograd keeps per sample at the papers' input size, by its saved-tensor hooks.
 NEEDS = {
     "lenet5": NetworkNeed(61_706, 48_080),
     "mobilenet_v3": NetworkNeed(5_483_032, 44_113_952),

@@ -3,7 +3,7 @@
 fit(profiled, prior)                  a Predictor for every mode of the board
 choose_modes(candidates, count)       which modes to profile, the most informative first
 ModePredictor.of(profiled, board, …)  the same with the board's modes: `.at(mode)`, `.table()`
-compare_methods(table, …)             how wrong that is on a table whose truth is known
+compare_methods(table, …)             how wrong that is on a table in which every mode was measured
 load_prior("orin")                    what the fits of other networks imply
 PipelinePredictor(run, summary)       one recorded run under other workers, storage, RAM, batch size, …
 """

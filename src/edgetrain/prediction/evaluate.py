@@ -1,4 +1,4 @@
-"""How wrong prediction is: on a table whose truth is known, a few modes are seen and all the others predicted.
+"""How wrong prediction is: on a table of measured modes, a few are fitted and all the others predicted.
 
 Each seed restricts profiling to a random quarter of the table; the method sees the N modes chosen from it and nothing
 else. Errors are over the modes that it did not see. All figures except durations are percentages.

@@ -1,4 +1,4 @@
-"""How good and how safe choosing is: every power limit in a range, answered on a table whose truth is known.
+"""How good and how safe choosing is: every power limit in a range, answered on a table of measured modes.
 
 The modes to profile first are chosen once per seed, from a random quarter of the table; each limit then starts again
 from them; choices, confirmations and the true optimum range over the whole table. A limit below the least or above the

@@ -1,4 +1,4 @@
-"""Chooses the best mode within limits: with the probability of each limit, the runner-up, and what relaxing brings."""
+"""Chooses the best mode within limits, with the probability of each limit, the runner-up, and the gain of relaxing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class Relaxed:
-    """What one limit relaxed by 10 % would bring."""
+    """What relaxing one limit by 10 % would gain."""
 
     limit: str
     from_: float

@@ -1,4 +1,4 @@
-"""A diagnosis: what limits a recorded training, and what each remedy would bring, ranked by predicted gain."""
+"""A diagnosis: what limits a recorded training, and what each remedy would gain, ranked by predicted gain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_REMEDIES = 12
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """One change and what it is predicted to bring, for as many epochs as were recorded."""
+    """One change and what it is predicted to gain, for as many epochs as were recorded."""
 
     change: str
     e2e_s: float

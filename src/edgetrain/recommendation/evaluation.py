@@ -1,4 +1,4 @@
-"""The evaluation of prediction, and of choosing, on a table whose truth is known."""
+"""The evaluation of prediction, and of choosing, on a table in which every mode was measured."""
 
 from __future__ import annotations
 

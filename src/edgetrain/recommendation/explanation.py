@@ -38,7 +38,7 @@ def explain(answer: Recommendation) -> list[str]:
         if relaxed.gain_pct is not None:
             gain = f"{relaxed.gain_pct:.1f} % less {goal.minimise}" if relaxed.gain_pct > 0.05 else "nothing"
             percent = 100 * (RELAXED_BY - 1)
-            sentences.append(f"relaxing the {relaxed.limit} limit by {percent:.0f} % would bring {gain}")
+            sentences.append(f"relaxing the {relaxed.limit} limit by {percent:.0f} % would mean {gain}")
     return sentences
 
 

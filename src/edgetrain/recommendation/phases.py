@@ -1,4 +1,4 @@
-"""One mode per phase: what switching the mode at epoch boundaries would bring, the cost of switching included.
+"""One mode per phase: what switching the mode at epoch boundaries would gain, the cost of switching included.
 
 A cold first epoch waits for storage, which no clock speeds up, so a slower mode costs no time there and saves energy.
 Whether that is worth a switch depends on the limits, on the cost of a switch, and on the uncertainty of the estimates.

@@ -9,8 +9,8 @@ from edgetrain.prediction import ChangeFacts, ModeEffect, PipelineSetting, StepK
 from edgetrain.schema import Scalar
 from edgetrain.units import spell_bytes
 
-FASTER_DECODE = 2.0  # what smaller pictures or a faster decoder are taken to bring
-OTHERS_WORTH = 0.1  # runnable threads of other programs: below, stopping them brings nothing
+FASTER_DECODE = 2.0  # the assumed gain of smaller pictures or a faster decoder
+OTHERS_WORTH = 0.1  # runnable threads of other programs: below, stopping them gains nothing
 READ_AGAIN = 0.05  # of the samples, read in later epochs: above, more page cache helps
 FASTEST_MEDIUM = "ssd"
 RECORDED_MEDIUM = "recorded"  # the machine's own, known from its reads: another cannot be tried here

@@ -68,7 +68,7 @@ class TuneResult:
     minimize: str
     e2e_s_per_minibatch: float  # of the best
     dataloader: str  # the arguments of DataLoader to paste
-    loader: int | None  # which loader trains, in order of creation; None: a network of ours
+    loader: int | None  # which loader trains, in order of creation; None: a built-in network
     files_written: tuple[str, ...]  # by the script, outside its temporary folder
     notes: tuple[str, ...]
     origin: Origin

@@ -105,7 +105,7 @@ def _payback(
 
 
 def answer_phases(question: TrainingQuestion, goal: Goal, candidates: Candidates) -> PhaseAdvice | None:
-    """Return what a separate mode for the cold first epoch would bring; None where the cold epoch is not known."""
+    """Return what a separate mode for the cold first epoch would gain; None where the cold epoch is not known."""
     if question.cold_epoch_s is None or question.baseload_w is None or question.epochs < 2:
         return None
     p = candidates.predictions

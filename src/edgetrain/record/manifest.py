@@ -234,7 +234,7 @@ class Manifest:
     started_wall: str | None = None  # ISO 8601, UTC
     clock: Clock | None = None
     command: tuple[str, ...] = ()
-    profiled: bool = False  # a user's command, not one of our workloads
+    profiled: bool = False  # a user's command, not a built-in workload
     exit_status: int | None = None  # of that command
     version: str | None = None  # of edgetrain
     runner: RunnerFacts | None = None
@@ -250,7 +250,7 @@ class Manifest:
     limits: LimitsRecord | None = None
     power_mode: PowerModeRecord | None = None
     settled: SettledFacts | None = None
-    steady: SteadyWindow | None = None  # given by the user, instead of our rule
+    steady: SteadyWindow | None = None  # given by the user, instead of found by the rule
     imported: ImportFacts | None = None
     seed: int | None = None
     epochs: int | None = None

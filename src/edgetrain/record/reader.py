@@ -20,7 +20,7 @@ from edgetrain.record.table import Table
 from edgetrain.schema import SCHEMA, Origin
 
 MANIFEST, SAMPLER = "manifest.json", "sampler.json"
-MAX_JSON_BYTES = 64 << 20  # a larger JSON file is not one of ours
+MAX_JSON_BYTES = 64 << 20  # a larger JSON file was not written by edgetrain
 UNKNOWN_ORIGIN = Origin.SIMULATED  # the weakest a run can have: nothing is called measured that may not have been
 T = TypeVar("T")
 

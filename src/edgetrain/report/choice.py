@@ -169,7 +169,7 @@ def _spell_payback(payback: Payback) -> list[str]:
 
 
 def show_phases(phases: PhaseAdvice) -> RenderableType:
-    """Return what switching between phases would bring."""
+    """Return what switching between phases would gain."""
     lines = [f"{'switch' if phases.advised else 'do not switch'}: {phases.reason}"]
     if phases.gain_pct and phases.switched is not None:
         lines.append(

@@ -1,6 +1,6 @@
-"""Ties the run's monotonic clock to the wall clock, at its start and at its end.
+"""Relates the run's monotonic clock to the wall clock, at its start and at its end.
 
-Two ties tell later whether the wall clock was set in between; durations never depend on it.
+The two pairs show later whether the wall clock was set in between; durations never depend on it.
 """
 
 from __future__ import annotations

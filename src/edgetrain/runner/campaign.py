@@ -1,8 +1,8 @@
-"""A plan being carried out: costed, resumable, one at a time on a machine.
+"""Carries out a plan: with a cost estimate, resumable, one at a time on a machine.
 
-The truth is the journal in the store (`campaigns/ID/journal.jsonl`): a run is `begun`, then `done` with its record or
-`failed` with the reason. A kill can fall between a run's end and its entry, so at a start the store is searched for
-finished runs of this campaign that the journal does not know; they are entered, never run again.
+The journal in the store (`campaigns/ID/journal.jsonl`) is authoritative: a run is `begun`, then `done` with its record
+or `failed` with the reason. A kill can happen between a run's end and its entry, so at a start the store is searched
+for finished runs of this campaign that the journal does not contain; they are entered, never run again.
 """
 
 from __future__ import annotations

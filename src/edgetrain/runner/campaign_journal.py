@@ -33,7 +33,7 @@ class CampaignEntry:
 
 
 class CampaignJournal:
-    """Append-only truth of what was begun and what ended."""
+    """Append-only record of which runs were begun and how they ended."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -66,7 +66,7 @@ def affordable(subject: Subject, step_s: float, budget_s: float, runs: int = len
 
 
 def pace_s(subject: Subject, store: FolderStore, progress: Progress) -> float:
-    """Return the seconds a minibatch takes here, data in hand or not, from a short run."""
+    """Return the seconds that a minibatch takes on this machine, waiting for data included, from a short run."""
     experiment = next(plan_characterisation(subject, subject.try_minibatches, "quickstart-pace"))
     experiment = replace(experiment, loading=Loading(workers=0), epochs=1, factors={})
     minibatches = store.open(execute(experiment, "auto", store, progress).run, light=True).minibatches()

@@ -25,7 +25,7 @@ PROGRAM = Path(edgetrain.workload.__file__).parent / "__main__.py"
 
 
 class TrainingChild:
-    """The training program in a session of its own, so that Ctrl-C reaches it through us alone.
+    """The training program in a session of its own, so that Ctrl-C reaches it only through the runner.
 
     It starts idle, prepares and trains on command, and reports with the messages of `edgetrain.workload`. `python` runs
     it by path and need not have edgetrain; None is the Python of this process. `user`: train as this user, not as root.

@@ -1,7 +1,7 @@
-"""Lets the recording hook into a container: adds the mounts and variables to a `docker run` (podman, nerdctl) command.
+"""Makes the recording hook work in a container: adds mounts and variables to a `docker run` (podman, nerdctl) command.
 
-Jetson's torch lives in containers. The hook's folder is mounted read-only and the run's folder writable, both at the
-path they have outside, so that what the hook writes is where the runner reads it.
+On Jetsons torch is often used in containers. The hook's folder is mounted read-only and the run's folder writable, both
+at the path they have outside, so that the runner finds what the hook writes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ GLOBAL_WITH_VALUE = ("-H", "--host", "--context", "-c", "--config", "-l", "--log
 
 
 def run_position(command: Sequence[str]) -> int | None:
-    """Return the place after `run` in a `docker run` command; None where the command is none."""
+    """Return the position after `run` in a `docker run` command; None where the command is not one."""
     words = list(command)
     at = 0
     while at < len(words) and (

@@ -32,7 +32,7 @@ from edgetrain.workload import is_own
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """The record of a run, and the exit status of a user's command (0 for a workload of ours)."""
+    """The record of a run, and the exit status of a user's command (0 for a built-in workload)."""
 
     run: str
     status: int = 0

@@ -95,7 +95,7 @@ class CallTrainee(Generic[T]):
         return Ending()
 
     def stop(self) -> None:
-        """Nothing of ours is left running."""
+        """Nothing to stop: the call has returned."""
 
     @contextlib.contextmanager
     def _hooked(self) -> Iterator[None]:

@@ -88,7 +88,7 @@ def first_manifest(experiment: Experiment, device: Device, command: Sequence[str
 
 
 def origin_of(experiment: Experiment, device: Device) -> Origin:
-    """Return what the values of a run will be: measured, or weaker where something stands in for hardware."""
+    """Return what the values of a run will be: measured, or a weaker origin where hardware is emulated or simulated."""
     if device.spec.kind == "simulated":
         return Origin.SIMULATED
     emulated = experiment.compute == "paced" or bool(experiment.limits) or experiment.preset is not None

@@ -85,7 +85,7 @@ def cost_of(
     device: str | None = None,
     planned_samples: Mapping[str, int] | None = None,
 ) -> PlanCost:
-    """Return what the remaining runs take. What has run corrects the tables, and stands in where they are silent."""
+    """Return what the remaining runs take. Finished runs correct the tables, and replace missing entries."""
     by_key = {planned.key: planned for planned in everything}
     expected = {planned.key: expected_s(planned.experiment, planned_samples) for planned in everything}
     ratios = [took_s[key] / (expected[key] or 1) for key in took_s if key in by_key and expected[key]]

@@ -1,6 +1,6 @@
 """One run being recorded: machine prepared, sampler beside, training followed, record closed whatever happens.
 
-`run` and `profile` both come through here. What trains is a `Trainee`: one of our workloads in a child process, or a
+`run` and `profile` both come through here. What trains is a `Trainee`: a built-in workload in a child process, or a
 user's command. The manifest is written when training is about to begin and again at the end: `finished`, `failed`
 with the reason, or `interrupted`.
 """

@@ -12,7 +12,7 @@ from pathlib import Path
 from edgetrain.errors import UsageError
 
 STORE = "EDGETRAIN_STORE"
-# Gives up root for good, then becomes the command. Its words: user id, group ids with the main one first, user's name.
+# Drops root permanently, then executes the command. Arguments: user id, group ids (main one first), user's name.
 # Python ignores two signals from its start on, and a program would inherit that.
 AS_USER = """
 import os, signal, sys
@@ -51,7 +51,7 @@ class SudoUser:
 
 
 def sudo_user(environ: Mapping[str, str] = os.environ, euid: int | None = None) -> SudoUser | None:
-    """Return the user who started us through sudo; None where we are not root or no such user exists."""
+    """Return the user who called sudo; None where this process is not root or no such user exists."""
     name = environ.get("SUDO_USER")
     if not name or (os.geteuid() if euid is None else euid) != 0:
         return None

@@ -1,4 +1,4 @@
-"""Trains one of our workloads (or a user's own network) in a child process that reports over a pipe."""
+"""Trains a built-in workload (or a user's own network) in a child process that reports over a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runner and the commands ask the `workload` package before training, with our errors instead of its own."""
+"""What the runner and the commands use of `workload` before training, with this package's errors instead of its own."""
 
 from __future__ import annotations
 

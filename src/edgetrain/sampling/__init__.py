@@ -1,4 +1,4 @@
-"""Reads probes on a schedule, beside training, in a process of its own, at a cost it measures. Standard library only.
+"""Reads probes on a schedule, in a separate process beside training, and measures its own cost. Standard library only.
 
 `python -m edgetrain.sampling --run DIR --device auto --dataset PATH --watch-pid PID` is the process; `share(folder)` is
 the part of a dataset that lies in the page cache; `examine` and `sampling_cost` are what `doctor` reports, imported

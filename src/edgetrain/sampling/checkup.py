@@ -1,4 +1,4 @@
-"""What this machine lets us see and set besides its sensors: page cache, processes, lab mechanisms, torch, store.
+"""Checks what can be read and set besides the sensors: page cache, processes, lab mechanisms, torch, store.
 
 Each check is a Finding: what it is for, whether it works here, why not, and the exact command that would fix it.
 """

@@ -1,4 +1,4 @@
-"""Waits between readings without missing the end: signals, the watched process, our parent; epoch ends; clock jumps."""
+"""Waits between readings; notices when to stop (signals, watched process, parent), epoch ends and clock jumps."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-# Where the kernel has no pidfd (before 5.3: JetPack 4), processes are looked at this often.
+# Where the kernel has no pidfd (before 5.3: JetPack 4), processes are checked this often.
 POLL_INTERVAL_S = 1.0
-# The training rewrites its facts at each epoch's end; this often we look whether it did.
+# The training rewrites its facts at each epoch's end; this is how often the sampler checks.
 EPOCH_INTERVAL_S = 0.25
 # A wall clock that moves against the monotonic one by more than this was set, not slewed.
 JUMP_S = 0.5

@@ -1,9 +1,9 @@
 """How much CPU other processes use: neither the training nor edgetrain.
 
-The machine's busy time less the time of our own processes. It holds in a container too, where /proc/stat still
-counts the whole machine though its processes cannot be seen; where we may use only some of the cores, only those
-count. Kernel threads that work for the training (writeback, interrupts in threads) count as others, so a little load
-is not reported.
+This is the machine's busy time less the time of the training's and edgetrain's own processes. It is correct in a
+container too, where /proc/stat still counts the whole machine though its processes cannot be seen; where only some of
+the cores may be used, only those count. Kernel threads that work for the training (writeback, interrupts in threads)
+count as others, so a little load is not reported.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class LoadProbe:
             return [math.nan, math.nan]
         ours_s = self._tree.cpu_s() + time.process_time() + sum(_own_cpu_s(file.read()) for file in self._also)
         before, self._before = self._before, (now_ns, busy_s, ours_s)
-        # Less than before: a process of ours has ended, and its time is in nobody's account any more.
+        # Less than before: an own process has ended, and its time is not counted anywhere any more.
         if before is None or now_ns <= before[0] or ours_s < before[2]:
             return [math.nan, math.nan]
         elapsed_s = (now_ns - before[0]) / NS_PER_S
@@ -137,7 +137,7 @@ class LoadProbe:
 
 
 def _labels_of(cores: Collection[int], every: int) -> frozenset[bytes]:
-    """Return the lines of /proc/stat that count: those of our cores, or none named where all are ours."""
+    """Return the lines of /proc/stat that count: those of the cores that may be used; empty where all may be used."""
     return frozenset(b"cpu%d" % core for core in cores) if 0 < len(cores) < every else frozenset()
 
 

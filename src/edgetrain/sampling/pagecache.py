@@ -23,7 +23,7 @@ _PROT_READ, _MAP_SHARED = 1, 1
 _STATFS_WORDS = 32
 
 
-class Blind(Exception):
+class PagesHidden(Exception):
     """This file's pages cannot be counted; the message says why."""
 
 
@@ -66,7 +66,7 @@ class PageCounter:
             kind = self._statfs[0] & 0xFFFFFFFF
         if kind == _ZFS:
             self._folder = None
-            raise Blind("zfs caches outside the page cache")
+            raise PagesHidden("zfs caches outside the page cache")
         self._by_mincore = kind == _OVERLAYFS or not self.has_cachestat
 
     def count(self, fd: int, offset: int, length: int, path: str) -> int:
@@ -81,23 +81,23 @@ class PageCounter:
             return min(cached, (length + PAGE_BYTES - 1) // PAGE_BYTES)
         code = ctypes.get_errno()
         if code == errno.EPERM:
-            raise Blind("only a file's owner, its writers and root may see its pages")
+            raise PagesHidden("only a file's owner, its writers and root may see its pages")
         if code in (errno.EOPNOTSUPP, errno.ENOSYS):
             return self._by_mapping(fd, offset, length, path)
-        raise Blind(f"cachestat: {os.strerror(code)}")
+        raise PagesHidden(f"cachestat: {os.strerror(code)}")
 
     def _by_mapping(self, fd: int, offset: int, length: int, path: str) -> int:
         if not (self._may_all or os.fstat(fd).st_uid == os.geteuid() or _may_write(path)):
-            raise Blind("only a file's owner, its writers and root may see its pages")
+            raise PagesHidden("only a file's owner, its writers and root may see its pages")
         where = self._mmap(None, length, _PROT_READ, _MAP_SHARED, fd, offset)
         if where is None or where == ctypes.c_void_p(-1).value:
-            raise Blind(f"mmap: {os.strerror(ctypes.get_errno())}")
+            raise PagesHidden(f"mmap: {os.strerror(ctypes.get_errno())}")
         pages = ctypes.create_string_buffer((length + PAGE_BYTES - 1) // PAGE_BYTES)
         failed = self._mincore(where, length, pages)
         code = ctypes.get_errno()
         self._munmap(where, length)
         if failed:
-            raise Blind(f"mincore: {os.strerror(code)}")
+            raise PagesHidden(f"mincore: {os.strerror(code)}")
         self.used.add("mincore")
         # Only the lowest bit means anything.
         return sum(pages.raw.translate(_LOWEST_BIT))

@@ -18,10 +18,10 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from edgetrain.sampling.pagecache import PAGE_BYTES, Blind, PageCounter
+from edgetrain.sampling.pagecache import PAGE_BYTES, PageCounter, PagesHidden
 
 DEFAULT_SAMPLE = 1000
-# One draw looks at no more than this: a dataset may be a single file of 100 GB.
+# One draw checks no more than this: a dataset may be a single file of 100 GB.
 CHUNK_PAGES = 1024
 CHUNK_BYTES = CHUNK_PAGES * PAGE_BYTES
 # Above this ratio of largest to mean size in a sample, all sizes are looked up and draws follow size.
@@ -42,8 +42,8 @@ class Residency:
     share: float | None
     pm: float | None  # half width of the 95 % interval; 0 for an exact count
     method: str  # cachestat | mincore | both joined by + | none
-    files: int  # looked at
-    pages: int  # looked at
+    files: int  # checked
+    pages: int  # checked
     reason: str | None = None
     blind: int = 0  # files that could not be seen
 
@@ -202,7 +202,7 @@ class _Count:
                 return None
             self._counter.enter(path.rpartition("/")[0], fd)
             cached = self._counter.count(fd, offset, length, path)
-        except Blind as blind:
+        except PagesHidden as blind:
             self.blind += 1
             self._why = self._why or f"{path}: {blind}"
             return None

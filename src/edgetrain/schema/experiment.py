@@ -11,7 +11,7 @@ from edgetrain.schema.device import PowerMode
 from edgetrain.schema.setting import Declared, Scalar, Setting, settings_of, take_settings
 
 DEFAULT_BATCH_SIZE = 16  # of the papers' recipe
-MAX_WORKERS = 512  # more loader workers than any machine of ours has cores; 100,000 would end it
+MAX_WORKERS = 512  # more than any supported machine has cores; 100,000 workers would exhaust it
 TRAINING, LOADING, LAB, RECORD = "Training", "Loading", "Lab limits and device", "Record"
 
 
@@ -102,9 +102,7 @@ class Limits:
     ] = None
     ram: Annotated[
         str | None,
-        Setting(
-            "Emulate a machine with this much RAM in total: 4GiB.", size=True, panel=LAB, for_commands=True
-        ),
+        Setting("Emulate a machine with this much RAM in total: 4GiB.", size=True, panel=LAB, for_commands=True),
     ] = None
     page_cache: Annotated[
         str | None, Setting("Limit only the page cache, to this size: 300MB.", size=True, panel=LAB, for_commands=True)
@@ -114,7 +112,9 @@ class Limits:
     ] = None
     cpu_share: Annotated[
         float | None,
-        Setting("Speed of each core, relative to this machine's: 0.5.", above=0, maximum=64, panel=LAB, for_commands=True),
+        Setting(
+            "Speed of each core, relative to this machine's: 0.5.", above=0, maximum=64, panel=LAB, for_commands=True
+        ),
     ] = None
     speed: Annotated[
         float | None,
@@ -217,7 +217,9 @@ POWER_MODE = Declared(
     ),
 )
 SECTIONS = (Workload, Loading, Limits, Experiment)  # the classes that declare settings
-NETWORK = Declared("network", str, False, None, Setting("Network to train: a name from the catalogue, or module:function."))
+NETWORK = Declared(
+    "network", str, False, None, Setting("Network to train: a name from the catalogue, or module:function.")
+)
 
 
 def all_settings() -> dict[str, Declared]:

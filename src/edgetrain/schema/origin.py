@@ -13,7 +13,7 @@ class Origin(str, Enum):
     REPLAYED = "replayed"  # from somebody's record
     EMULATED = "emulated"  # really run, under lab limits or with a paced accelerator
     PUBLISHED = "published"  # from a source we cite
-    SIMULATED = "simulated"  # a model stood in for the hardware
+    SIMULATED = "simulated"  # computed by a model of the hardware
     PREDICTED = "predicted"  # computed by a predictor
 
     def __str__(self) -> str:

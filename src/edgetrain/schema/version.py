@@ -1,4 +1,4 @@
-"""The version of our documents, carried by every manifest and every JSON document."""
+"""The version of edgetrain's documents, carried by every manifest and every JSON document."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class PrintedClocks:
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What a paper prints as a result only; empty for runs of our own."""
+    """What a paper prints as a result only; empty for recorded runs."""
 
     spreads: tuple[PrintedSpread, ...] = ()
     pipelining_energy: tuple[PrintedChange, ...] = ()

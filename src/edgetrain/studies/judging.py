@@ -74,7 +74,7 @@ class Case:
         self.evidence.append(Evidence(what, ours, paper, speaks_for, tuple(bounds)))
 
     def require(self, found: bool, what: str) -> None:
-        """Note that a half of the statement could not be looked at."""
+        """Note that a half of the statement could not be checked."""
         if not found:
             self.missing.append(what)
 

@@ -2,9 +2,9 @@
 
     python -m edgetrain.workload --job FILE        (or this folder's __main__.py by path, in a Python without edgetrain)
 
-It imports `edgetrain.inside` and nothing else of ours. Before training, the runner uses the catalogue, the survey of a
-dataset's folder and the generator, none of which need torch; the names below are loaded when first used. Errors are
-`TrainingError` and `RequestError`; `edgetrain.runner` turns them into the errors of the rest of the package.
+It imports `edgetrain.inside` and no other edgetrain package. Before training, the runner uses the catalogue, the survey
+of a dataset's folder and the generator, none of which need torch; the names below are loaded when first used. Errors
+are `TrainingError` and `RequestError`; `edgetrain.runner` turns them into the errors of the rest of the package.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class BoardJournal:
         return ControlError(text % (self.file, why))
 
     def write(self, entry: JournalEntry) -> None:
-        """Put an entry on disk as one step, synced; only then may the board be changed."""
+        """Write an entry to disk atomically, synced; only then may the board be changed."""
         temporary = "%s.%d.tmp" % (self.file, os.getpid())
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)

@@ -6,7 +6,7 @@ from edgetrain.device.simulated.shapes import CPU, Shape, StockShape
 
 
 def nvpmodel_text(shape: Shape) -> str:
-    """Write the stock modes in the vendor's format, with figures and words of our own."""
+    """Write the stock modes in the vendor's format, with edgetrain's own figures and names."""
     head = shape.header
     lines = ["# stock modes of a board that does not exist; clocks of the CPU in kHz, all others in Hz", ""]
     cores = [core for core in shape.cores if core or shape.lists_core_0]

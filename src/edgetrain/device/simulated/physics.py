@@ -79,7 +79,7 @@ OTHER_GPU_BUSY = 0.9
 class StepCost:
     """What one minibatch needs in one power mode."""
 
-    compute_s: float  # data in hand → done
+    compute_s: float  # from the data being ready to the step being done
     host_s: float  # of that, until the host has launched it
     fetch_s: float  # one batch made by one worker on a core of its own
     parallel: float  # how many workers' worth of batches four workers really make

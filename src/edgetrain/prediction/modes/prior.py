@@ -18,7 +18,7 @@ from edgetrain.prediction.modes.physics import POWER_TERMS, TIME_TERMS
 
 LOG = logging.getLogger(__name__)
 
-# The published tables, and so the shipped prior, use short names for some networks of our catalogue.
+# The published tables, and so the shipped prior, use short names for some networks of the catalogue.
 _ALIASES = {"mobilenet": "mobnet", "mobilenet_v3": "mobnet", "mobilenetv3": "mobnet", "resnet18": "resnet"}
 
 # A wide guess for any network on any board: log of each term's share of the time (or power) at the top mode,

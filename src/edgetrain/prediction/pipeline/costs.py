@@ -36,7 +36,7 @@ class StepKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """CPU time and waiting that bring one minibatch from a worker into the loop's hands."""
+    """CPU time and waiting that it takes to hand one minibatch over from a worker to the loop."""
 
     ship_s: float  # CPU time of the worker's sending thread
     receive_s: float  # CPU time of the loop

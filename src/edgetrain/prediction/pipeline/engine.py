@@ -52,7 +52,7 @@ class CoreSharing:
     oversubscribed: float = OVERSUBSCRIBED
 
     def rate(self, threads: int) -> float:
-        """Return the speed of each thread for a number of runnable threads of ours."""
+        """Return the speed of each thread for a number of runnable threads of the training."""
         total = threads + self.others
         share = min(1.0, self.cores / total) if total > 0 else 1.0
         beside = 0.0 if self.cores <= 1 else min(1.0, (threads - 1) / (self.cores - 1))

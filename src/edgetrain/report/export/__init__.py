@@ -1,1 +1,1 @@
-"""Takes a run out of our format: CSV, Parquet, or a trace for Perfetto and Chrome."""
+"""Exports a run: CSV, Parquet, or a trace for Perfetto and Chrome."""

@@ -61,7 +61,7 @@ class SqueezeExcitation(nn.Module):
         self.scale_activation = nn.Hardsigmoid()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the weighed input."""
+        """Return the weighted input."""
         weights = self.fc2(self.activation(self.fc1(self.avgpool(x))))
         return x * self.scale_activation(weights)
 
