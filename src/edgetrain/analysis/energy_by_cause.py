@@ -26,7 +26,7 @@ from edgetrain.units import S_PER_US, US_PER_S
 Floats = NDArray[np.float64]
 MIN_WINDOWS = 20  # fewer give no usable ±
 MIN_WITH_WAITING = 6  # of the run, where others show what waiting draws
-WAITING_PM = 0.15  # of the stall's energy: a GPU between two steps draws up to so much more or less than one at rest
+WAITING_PM = 0.15  # of the stall's energy: a GPU between two steps draws up to this much more or less than one at rest
 CONTEXT_BYTES = 100_000_000  # a process that uses a GPU takes more of its memory
 RESTING_SHARE = 0.02  # of the time; a GPU that is busy for less does nothing
 MAX_MINIBATCHES = 200_000  # of a longer run, the first ones: their shares repeat

@@ -1,4 +1,4 @@
-"""The stopwatch in a loader worker: when each fetch began and ended, what the kernel counted, when it was sent.
+"""Times a loader worker: when each fetch began and ended, what the kernel counted, when the batch was sent.
 
 torch finds `_worker_loop` by name when it starts a worker, so a picklable callable put in its place runs under
 fork, spawn and forkserver alike. The queues are timed on the instance, never proxied, and the user's dataset is not
@@ -43,8 +43,8 @@ class WorkerLoop:
 
             self.original = _worker_loop
         try:
-            _Stopwatch(self, args[INDEX_QUEUE], args[DATA_QUEUE], args[WORKER])
-        except Exception as error:  # measuring must never cost the user their data
+            _WorkerTimer(self, args[INDEX_QUEUE], args[DATA_QUEUE], args[WORKER])
+        except Exception as error:  # an error of the recorder must never lose a batch
             stream.append_event(
                 os.path.join(self.run, "events-inside.jsonl"),
                 "doubt",
@@ -54,7 +54,7 @@ class WorkerLoop:
         return self.original(*args, **kwargs)
 
 
-class _Stopwatch:
+class _WorkerTimer:
     """Times one worker's queues and writes one row per batch."""
 
     def __init__(self, loop: Any, index_queue: Any, data_queue: Any, worker: int) -> None:
@@ -78,7 +78,7 @@ class _Stopwatch:
         self._sends = 0  # since the feeder's run-queue wait was read
         self._pickled: int | None = None  # when the send in progress began
         self._costing = False  # this batch measures our cost
-        self._cost_ns = self._feeder_cost_ns = 0  # CPU time of our own code, in the fetching thread and in the feeder
+        self._cost_ns = self._feeder_cost_ns = 0  # CPU time of the recorder, in the fetching thread and in the feeder
         self._run = loop.run
         # One file per worker number: a loader that is iterated anew for each step starts new workers each time.
         name = "workers-%d-%d-%d.ets" % (loop.loader, worker, loop.main_pid)

@@ -88,7 +88,7 @@ def _sentences(found: MeasureVariability) -> list[Text]:
     lines = []
     if found.outliers:
         lines.append(
-            Text(f"{found.measure}: {', '.join(found.outliers)} lies apart from the other units", style="yellow")
+            Text(f"{found.measure}: {', '.join(found.outliers)} is an outlier among the units", style="yellow")
         )
     for each in found.software:
         ends = "" if each.lo is None or each.hi is None else f" [{100 * each.lo:+.2g}, {100 * each.hi:+.2g}]"
@@ -100,7 +100,8 @@ def _sentences(found: MeasureVariability) -> list[Text]:
     asked = f"{100 * size.difference:g} %"
     if size.runs is not None:
         text = (
-            f"{found.measure}: to see {asked}, {size.runs} runs per setting on one unit ({size.runs_most} to be safe)"
+            f"{found.measure}: detecting {asked} takes {size.runs} runs per setting on one unit "
+            f"({size.runs_most} to be safe)"
         )
         if size.units is not None:
             text += f", or {size.units} units per setting on different units ({size.units_most} to be safe)"
