@@ -54,6 +54,15 @@ def test_a_plan_may_train_a_command_whose_placeholders_are_settings_or_its_own()
     assert plan.id != plan_from_text(text.replace("train.py", "other.py")).id
 
 
+def test_power_mode_and_medium_are_placeholders_too(tmp_path: Path) -> None:
+    plan = plan_from_text(
+        'name: x\ncommand: [train, "{power_mode}", "{storage}"]\nfolders: {ssd: ' + str(tmp_path) + "}\nstorage: ssd\n"
+        f"factors:\n  power_mode: [{MODE}]\n"
+    )
+    (run,) = plan.runs(read_mode=lambda text: PowerMode(8, 1))
+    assert run.experiment.workload.command == ("train", MODE, "ssd")
+
+
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
@@ -63,6 +72,7 @@ def test_a_plan_may_train_a_command_whose_placeholders_are_settings_or_its_own()
         ("name: x\ncommand: []\n", 2, "list in brackets"),
         ("name: x\ncommand: [python]\nfactors:\n  lr: [1]\n", 4, "there is no setting 'lr'"),
         ('name: x\ncommand: [python, "{lr}"]\npoints:\n  - {workers: 1}\n', 2, "leaves {lr} open"),
+        ('name: x\ncommand: [python, "{name}"]\n', 2, "{name} cannot be filled in"),
         ("name: x\ncommand: [python]\nepochs: 3\n", 3, "epochs has no effect on a command"),
         ("name: x\ncommand: [python]\nfactors:\n  workers: [0, 4]\n", 4, "put {workers} into the command"),
         ("name: x\ncommand: [python]\npoints:\n  - {batch_size: 8}\n", 4, "batch_size has no effect"),

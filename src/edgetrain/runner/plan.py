@@ -152,6 +152,7 @@ class Plan:
         read_mode: ReadMode | None,
     ) -> Experiment:
         settings: dict[str, Scalar] = {**self.base, **varied}
+        spelled_out = {name: str(value) for name, value in settings.items()}
         storage = settings.get("storage")
         if storage in self.folders:
             # A real medium: the dataset lies on it, nothing is emulated.
@@ -164,8 +165,7 @@ class Plan:
             mode = read_mode(str(spelled))
         command = None
         if self.command is not None:
-            known = {name: str(value) for name, value in settings.items()}
-            command = tuple(_filled(word, known) for word in self.command)
+            command = tuple(_filled(word, spelled_out) for word in self.command)
             settings = {name: value for name, value in settings.items() if name in all_settings()}
             settings["network"] = command_label(command)
         return build_experiment(settings, mode, command, campaign, varied, repeat, position)

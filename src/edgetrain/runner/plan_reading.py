@@ -83,6 +83,10 @@ class _PlanReader:
         if self.command is not None and any("network" in each for each in named):
             raise lines.mistake(("command",), "the plan has both a command and a network; keep one")
         for name in sorted(self.free):
+            if name in PLAN_SETTINGS or name in SECTIONS:
+                raise lines.mistake(
+                    ("command",), f"{{{name}}} cannot be filled in, because {name} is a key of plans; rename it"
+                )
             if name not in base and name not in factors and not all(name in point for point in points or [{}]):
                 raise lines.mistake(
                     ("command",), f"the command leaves {{{name}}} open; give {name} a value or a factor"
