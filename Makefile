@@ -63,7 +63,7 @@ wheel: setup ## build dist/*.whl
 	@$(BIN)/python -m pip --disable-pip-version-check -qq wheel --no-deps -w dist .
 	@ls dist/*.whl
 
-format: setup ## rewrite the code in our format
+format: setup ## format the code
 	$(BIN)/ruff format src tests benchmarks
 	$(BIN)/ruff check --fix src tests benchmarks
 

@@ -1,6 +1,6 @@
 """The scenarios of the attribution benchmark: what is planted, what is true, what is promised.
 
-The rule was tuned on those not marked `held_out`. Of the others, some were written with them and looked at while the
+The rule was tuned on those not marked `held_out`. Of the others, some were written with them and evaluated while the
 rule was built, without changing it for them. What did change it counts as tuning: the pools of sleeping and hogged
 threads, the prefetch of 1, and pure Python beside other causes, which two sets of fresh scenarios brought to light.
 Those whose name begins with `fresh` now were written when the rule was final.
@@ -167,7 +167,7 @@ def scenarios(files: Path, quick: bool) -> list[Scenario]:
         Scenario("fresh: pure Python + 1 hog, one core", _map(python(3)), MIXED, (1, 2), 24, hogs=1, held_out=True),
         Scenario("fresh: 32 MiB array, pickled, prefetch 1", lambda n: inject.Huge(n, 32, False), PURE, (1, 2), 16,
                  truth={"handover": 1.0}, held_out=True, loader={**alone, "prefetch_factor": 1}),
-        # ---- fresh: written when short fetches came to be looked at less often
+        # ---- fresh: written when the counters of short fetches came to be read less often
         Scenario("fresh: 60 ms sleep every 10th over next to nothing", _map(mix(every, 10, inject_sleep_60, little)),
                  HARD, (0, 1, 2), 60, 0.003, without=_map(little), held_out=True),
         Scenario("fresh: 50 ms Python every 10th over short sleeps", _map(mix(every, 10, inject_spin_50, sleep(0.02))),

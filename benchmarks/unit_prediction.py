@@ -28,7 +28,7 @@ from edgetrain.schema import PowerMode
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "results" / "unit_prediction.md"
 CASES = (("xavier-nx", 5.0), ("nano", 8.0), ("orin-agx", 1.0))  # kind of board, planted spread of its units in per cent
-FIRST_UNIT = 201  # smaller numbers were looked at while the correction was written
+FIRST_UNIT = 201  # smaller numbers were used while the correction was written
 NETWORK, PROFILED, CHECKED = "mobilenet_v3", 10, 20
 METHODS = ("kind alone", "1 mode of the unit", "2 modes of the unit", "1 other mode", "10 modes of the unit")
 

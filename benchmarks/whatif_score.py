@@ -27,7 +27,7 @@ FIRST, LATER = "first", "later"
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What one setting took: the median of its runs, and how far they lie apart."""
+    """What one setting took: the median of its runs, and how much they differ."""
 
     first_s: float
     later_s: float

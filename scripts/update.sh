@@ -9,7 +9,7 @@ trap 'rm -f "$resolved"' EXIT
 "$venv/bin/uv" pip compile pyproject.toml --all-extras --universal --python-version 3.10 --no-header --no-annotate -q -o "$resolved"
 {
   echo "# Versions that \`make setup\` installs; renewed by \`make update\`."
-  # nvidia-ml-py is a dependency of ours; the other packages of that name are CUDA libraries that come with torch.
+  # nvidia-ml-py is a dependency of edgetrain; the other packages of that name are CUDA libraries that come with torch.
   grep -E '^(nvidia-ml-py)==' "$resolved"
   grep -vE '^(torch|triton|nvidia-[a-z0-9-]+|cuda-[a-z-]+)==' "$resolved"
 } | sort -f >constraints.txt

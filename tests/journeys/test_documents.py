@@ -86,6 +86,11 @@ def test_commands_are_found_in_documents_and_wrong_ones_are_refused():
     assert len([command for command in shown(text) if refuse(command)]) == 3
 
 
+def test_the_readme_names_every_command():
+    table = (ROOT / "README.md").read_text().partition("## Commands")[2].partition("## The map")[0]
+    assert not [entry.name for entry in COMMANDS if not re.search(rf"`(?:edgetrain )?{entry.name}\b", table)]
+
+
 def first_line(command):
     return command.help.splitlines()[0]
 

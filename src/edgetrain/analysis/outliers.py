@@ -1,4 +1,4 @@
-"""Finds units that lie apart from the others (generalised extreme studentised deviate test, Rosner 1983)."""
+"""Finds outliers among units (generalised extreme studentised deviate test, Rosner 1983)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from edgetrain.student import quantile
 
 FALSE_ALARM = 0.05  # probability of naming any unit where all are alike
 FEWEST_UNITS_FOR_OUTLIERS = 5  # with fewer, none lies far enough from the rest to be named with that certainty
-MOST_SHARE = 0.25  # of the units; beyond that there is no majority to lie apart from
+MOST_SHARE = 0.25  # of the units; beyond that there is no majority to differ from
 
 
 def outliers(values: NDArray[np.float64]) -> list[int]:
-    """Return the places of the values that lie apart, the farthest first. Several do not hide each other."""
+    """Return the places of the outliers, the farthest first. Several do not hide each other."""
     count = len(values)
     if count < FEWEST_UNITS_FOR_OUTLIERS:
         return []

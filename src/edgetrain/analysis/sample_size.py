@@ -15,7 +15,7 @@ MOST = 100_000
 
 @dataclass(frozen=True, slots=True)
 class SampleSize:
-    """What it takes to see a difference in four of five tries, at 5 % significance. None: cannot be said.
+    """What it takes to detect a difference in four of five tries, at 5 % significance. None: not known.
 
     `_most` is the same where the spread lies at the upper end of its interval.
     """

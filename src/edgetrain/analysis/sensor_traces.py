@@ -1,7 +1,7 @@
 """Traces: what the sampler read, one quantity over time in base units, counters turned into rates.
 
-A trace that a machine did not have is not there; a reading that failed is NaN. `traces(run)` returns those that people
-look at, in the order of a report: processors, accelerator, memory, storage, page cache, power, clocks, temperatures.
+A trace that a machine did not have is not there; a reading that failed is NaN. `traces(run)` returns those that
+a report shows, in its order: processors, accelerator, memory, storage, page cache, power, clocks, temperatures.
 """
 
 from __future__ import annotations

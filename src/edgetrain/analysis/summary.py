@@ -169,7 +169,7 @@ class ProcessSummary:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpread:
-    """How far the processes of one training lie apart."""
+    """How much the processes of one training differ."""
 
     e2e_fastest_s: float
     e2e_slowest_s: float

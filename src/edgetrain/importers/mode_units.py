@@ -60,7 +60,7 @@ class ColumnUnit:
 
     @staticmethod
     def of(column: str, power: PowerRange) -> ColumnUnit | None:
-        """Return the known column and unit that a name stands for; None where it is not a known column."""
+        """Return the known column and unit that a name denotes; None where it is not a known column."""
         match = _COLUMN.fullmatch(column)
         base = _BASE_UNIT[match[1]] if match else ""
         if match is None or match[2] not in _UNITS[base]:

@@ -87,7 +87,7 @@ class Cuda:
 
         It records an event on the current stream whose instant will be put into the row. It runs twice per minibatch
         with cold caches, where each access costs up to a microsecond: so what it needs is in its cells, and it calls
-        no function of ours.
+        no other function of the recorder.
         """
         pop, append, new, record = self._free.pop, self._waiting.append, self._new, self._record
         here, handle_of, current_stream = self._here, self._handle_of, self._current_stream

@@ -1,4 +1,4 @@
-"""Variability for the terminal and as figures: what varies by how much, and which units lie apart."""
+"""Variability for the terminal and as figures: what varies by how much, and which units are outliers."""
 
 from __future__ import annotations
 

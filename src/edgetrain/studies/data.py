@@ -32,7 +32,7 @@ def no_default(board: str) -> PowerMode | None:
 
 @dataclass(frozen=True, slots=True)
 class PrintedSpread:
-    """How far epochs and units lie apart, as a paper prints it, as shares."""
+    """How much epochs and units differ, as a paper prints it, as shares."""
 
     board: str
     network: str

@@ -158,7 +158,7 @@ def _assumed_draws(centre: Array, spread: RunSpread, runs: int, draw: np.random.
 
 @dataclass
 class _Pool:
-    """Sums up how far repeats of a setting lie apart."""
+    """Sums up how much repeats of a setting differ."""
 
     squares: float = 0.0
     freedom: int = 0

@@ -80,7 +80,7 @@ def spread_of(
 
 
 def _speed(base: RecordedPipeline, repeats: Sequence[RecordedPipeline]) -> float:
-    """Return how far two runs of one setting lie apart: between epochs, between repeats, and by other load."""
+    """Return how much two runs of one setting differ: between epochs, between repeats, and by other load."""
     later = [epoch.e2e_s for epoch in base.epochs[1:] if epoch.e2e_s > 0]
     between_epochs = float(np.std(np.log(later), ddof=1)) if len(later) > 1 else 2 * SPEED
     means = [float(np.mean([epoch.e2e_s for epoch in each.epochs[1:]])) for each in repeats if len(each.epochs) > 1]
