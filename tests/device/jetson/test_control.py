@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,9 +13,11 @@ import pytest
 
 from edgetrain.device import Control, ModeRequest
 from edgetrain.device.jetson.board import JetsonDevice
+from edgetrain.device.jetson.identity import identify
 from edgetrain.device.privileged import BoardTransaction
 from edgetrain.device.privileged.journal import BoardJournal, JournalEntry
 from edgetrain.device.privileged.settings import HOLD_CHECK_S
+from edgetrain.device.simulated.device import KernelTree
 from edgetrain.errors import ControlRefused, NeedsRoot, UsageError
 from edgetrain.schema import PowerMode
 from tests import boards
@@ -476,6 +479,36 @@ def test_the_clocks_of_a_cluster_that_was_offline_are_learned_when_it_comes_onli
     assert (policy / "scaling_max_freq").read_text() == found
 
 
+def test_files_that_vanish_with_their_core_are_restored_when_it_is_back(tmp_path: Path) -> None:
+    root = boards.build("orin-agx-jp6", tmp_path)
+    away = tmp_path / "away"
+
+    class HidingTree(KernelTree):
+        """A kernel that shows the idle states of a core only while it is online."""
+
+        def write(self, name: str, text: str) -> None:
+            super().write(name, text)
+            found = re.fullmatch(r"/sys/devices/system/cpu/(cpu\d+)/online", name)
+            if found:
+                shown, hidden = self.path(name).parent / "cpuidle", away / found[1]
+                source, target = (hidden, shown) if text.strip() == "1" else (shown, hidden)
+                if source.exists():
+                    source.rename(target)
+
+    def opened() -> JetsonDevice:
+        tree = HidingTree(root)
+        identity = identify(tree)
+        assert identity is not None
+        return JetsonDevice(tree, identity)
+
+    away.mkdir()
+    before = opened().state()
+    control_of(opened()).set(ModeRequest(PowerMode(2, 729_600_000, 306_000_000, 2_133_000_000)))
+    assert not (root / "sys/devices/system/cpu/cpu4/cpuidle").exists()
+    assert control_of(opened()).restore() is not None  # another process: it finds the files as they are now
+    assert opened().state() == before
+
+
 def test_a_railgate_that_was_off_stays_off_and_one_that_refuses_is_no_failure(tmp_path: Path) -> None:
     tx2 = boards.open_fixture("tx2-jp4", tmp_path / "tx2")
     assert tx2.state()["gpu.railgate"] == 0
@@ -530,6 +563,16 @@ def test_the_fan_runs_at_full_speed_meanwhile_and_comes_back(name: str, tmp_path
         assert pwm.read_text() == "255\n"
         control.apply(ModeRequest(some_mode(device, 1)))
     assert pwm.read_text() == before
+
+
+def test_a_fan_that_follows_the_temperature_is_left_alone_by_a_mode(tmp_path: Path) -> None:
+    device = boards.open_fixture("orin-agx-jp6", tmp_path)
+    pwm = tmp_path / device.settings()["fan.pwm"].lstrip("/")
+    control = control_of(device)
+    control.set(ModeRequest(some_mode(device, 1)))
+    pwm.write_text("140\n")  # its service, on a board that has become warmer
+    control.restore()
+    assert pwm.read_text() == "140\n"
 
 
 def test_a_memory_clock_that_does_not_stay_is_a_refusal(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from edgetrain.device.jetson.board import JetsonDevice
 from edgetrain.device.jetson.probes import EmcProbe, FanProbe, JetsonGpuProbe, JetsonThermalProbe
 from edgetrain.device.jetson.reader import Reader
 from edgetrain.device.jetson.throttling import ThrottleProbe
-from edgetrain.device.privileged import active_throttles
-from edgetrain.device.simulated.build import put
+from edgetrain.device.privileged import MAY_HANG, active_throttles
+from edgetrain.device.simulated.build import link, put
 from edgetrain.device.tree import Tree
 from edgetrain.errors import ProbeUnavailable
 from edgetrain.runner.settle import hottest_c
@@ -194,8 +195,6 @@ def test_nonsense_in_a_register_is_nan_and_counted(orin: JetsonDevice) -> None:
 
 
 def test_a_board_that_hides_its_memory_clock_says_what_would_show_it(tmp_path: Path) -> None:
-    import shutil
-
     device = boards.open_fixture("orin-agx-jp5", tmp_path)
     shutil.rmtree(tmp_path / "sys/kernel/debug")
     hidden = boards.open_tree(tmp_path)
@@ -207,8 +206,6 @@ def test_a_board_that_hides_its_memory_clock_says_what_would_show_it(tmp_path: P
 
 
 def test_without_root_the_memory_cap_is_shown_where_everybody_may_read_it(tmp_path: Path) -> None:
-    import shutil
-
     boards.build("orin-agx-jp6", tmp_path)
     shutil.rmtree(tmp_path / "sys/kernel/debug")
     hidden = boards.open_tree(tmp_path)
@@ -220,3 +217,35 @@ def test_one_sensor_missing_never_takes_the_others_along(pair: JetsonDevice) -> 
     for area, build in pair.builders().items():
         probe = build() if not (area == "gpu" and pair.clocks.gpu is None) else None
         assert probe is None or probe.name in every
+
+
+def test_counters_and_fans_are_found_by_the_name_of_their_hwmon(tmp_path: Path) -> None:
+    root = boards.build("orin-agx-jp6", tmp_path)
+    for number, folder, name in ((20, "soctherm-oc-event", "soctherm_oc"), (21, "pwm-fan", "pwmfan")):
+        shutil.rmtree(root / f"sys/devices/platform/{folder}")
+        put(root, f"/sys/devices/elsewhere/{folder}/name", name)
+        link(root, f"/sys/class/hwmon/hwmon{number}", f"../../devices/elsewhere/{folder}")
+    put(root, "/sys/devices/elsewhere/soctherm-oc-event/oc2_event_cnt", "3")
+    put(root, "/sys/devices/elsewhere/pwm-fan/pwm1", "51")
+    device = boards.open_tree(root)
+    assert reading(ThrottleProbe(device.tree, device.rails))["oc2_events"] == 3
+    assert reading(FanProbe(device.tree))["fan_share"] == pytest.approx(0.2)
+    assert device.settings()["fan.pwm"] == "/sys/devices/elsewhere/pwm-fan/pwm1"
+
+
+@pytest.mark.parametrize("name", ["nano-jp4", "tx2-jp4", "xavier-agx-jp4", "xavier-nx-jp5", "orin-agx-jp6"])
+def test_the_gpu_is_found_in_its_device_folder_alone(name: str, tmp_path: Path) -> None:
+    root = boards.build(name, tmp_path)
+    listed = boards.open_tree(root).clocks
+    shutil.rmtree(root / "sys/class/devfreq")
+    bare = boards.open_tree(root)
+    assert bare.clocks.gpu == listed.gpu and bare.clocks.gpu_load == listed.gpu_load
+    shutil.rmtree(tmp_path / str(listed.gpu_device).lstrip("/") / "devfreq")  # early at boot, before its first use
+    early = boards.open_tree(root).clocks
+    assert early.gpu is None and early.gpu_load == listed.gpu_load and early.gpu_device == listed.gpu_device
+
+
+@pytest.mark.parametrize("name", ["gpu-gpc-0/min_freq", "bwmgr/cur_freq"])
+def test_every_devfreq_file_that_may_hang_is_read_with_a_limit(name: str) -> None:
+    assert MAY_HANG.search(f"/sys/class/devfreq/{name}")
+    assert not MAY_HANG.search("/sys/devices/platform/bus@0/17000000.gpu/devfreq/17000000.gpu/cur_freq")

@@ -11,16 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgetrain.device.jetson.identity import expand
-from edgetrain.device.privileged import BPMP, BWMGR, CPU, T210_EMC, find_gpu
+from edgetrain.device.privileged import BPMP, BWMGR, CPU, GPU_DEVICES, T210_EMC, find_gpu
 from edgetrain.device.tree import Tree
 from edgetrain.units import HZ_PER_KHZ
 
-GPU_LOADS = (
-    "/sys/devices/gpu.0/load",
-    "/sys/devices/platform/gpu.0/load",
-    "/sys/devices/platform/bus@0/17000000.gpu/load",
-    "/sys/devices/platform/17000000.gpu/load",
-)
 EMC_LOADS = (
     "/sys/kernel/debug/cactmon/mc_all",
     f"{BPMP}/actmon/mc_all_avg_activity",
@@ -64,6 +58,8 @@ class Clocks:
     @property
     def gpu_device(self) -> str | None:
         """The GPU's device folder, where load and masks are."""
+        if self.gpu_load is not None:
+            return self.gpu_load.rsplit("/", 1)[0]
         return self.gpu.split("/devfreq")[0] if self.gpu else None
 
     def cluster_of(self, core: int) -> Cluster:
@@ -118,7 +114,9 @@ def _clusters(tree: Tree, present: Sequence[int]) -> tuple[Cluster, ...]:
 
 def _gpu_load(tree: Tree, gpu: str | None) -> str | None:
     nearby = [f"{gpu.split('/devfreq')[0]}/load"] if gpu else []
-    return next((name for name in (*nearby, *GPU_LOADS) if tree.exists(name)), None)
+    # The devfreq folder appears only after the GPU was powered once; the load is there before that.
+    elsewhere = [name for pattern in GPU_DEVICES for name in tree.glob(f"{pattern}/load")]
+    return next((name for name in (*nearby, *elsewhere) if tree.exists(name)), None)
 
 
 def _emc_rate(tree: Tree) -> str | None:

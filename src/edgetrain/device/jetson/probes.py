@@ -9,7 +9,7 @@ from edgetrain.device.base import SLOW_S, ProbeEvent
 from edgetrain.device.jetson.clocks import Clocks
 from edgetrain.device.jetson.rails import Rails
 from edgetrain.device.jetson.reader import Reader
-from edgetrain.device.privileged import BWMGR, CLK_CAP
+from edgetrain.device.privileged import BWMGR, CLK_CAP, find_fans
 from edgetrain.device.tree import Tree
 from edgetrain.errors import ProbeUnavailable
 from edgetrain.units import C_PER_MC, HZ_PER_KHZ, W_PER_MW
@@ -18,7 +18,7 @@ NAN = math.nan
 OFF_C = -250.0  # a sensor of a powered-down block shows -256 °C
 # PMIC zones show a constant 50 or 100 °C on every board before Orin: a placeholder, not a temperature.
 DUMMY_ZONES = {"PMIC-Die", "PMIC", "pmic-die"}
-# On Orin these answer EAGAIN for good: the vision cluster is off unless a program uses it.
+# On Orin these always answer EAGAIN: the vision cluster is off unless a program uses it.
 OFF_ZONES = ("cv",)
 GPU_S = 0.2  # one published table: 322 µs per reading on AGX Orin
 FULL_PWM = 255
@@ -203,10 +203,7 @@ class FanProbe:
     blocking = False
 
     def __init__(self, tree: Tree) -> None:
-        driven = [
-            *tree.glob("/sys/devices/platform/pwm-fan*/hwmon/hwmon*/pwm1"),
-            *(name for name in ("/sys/devices/pwm-fan/cur_pwm",) if tree.exists(name)),
-        ]
+        driven = find_fans(tree) + [name for name in ("/sys/devices/pwm-fan/cur_pwm",) if tree.exists(name)]
         monitors = tree.glob("/sys/class/hwmon/hwmon*")
         tach = [f"{folder}/rpm" for folder in monitors if (tree.text(f"{folder}/name") or "") == "pwm_tach"]
         tach += [name.replace("/rpm", "/fan1_input") for name in tach]

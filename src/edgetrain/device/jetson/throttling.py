@@ -12,7 +12,7 @@ from edgetrain.device.tree import Tree
 from edgetrain.errors import ProbeUnavailable
 from edgetrain.units import HZ_PER_KHZ
 
-OVER_CURRENT = "/sys/devices/platform/soctherm-oc-event/hwmon/hwmon*/oc[123]_event_cnt"
+OVER_CURRENT = "/sys/devices/platform/soctherm-oc-event/hwmon/hwmon*"
 # NVIDIA's driver tegra234-oc-event: what each counter counts since boot.
 _COUNTED = {"oc1": "under-voltage", "oc2": "average over-current", "oc3": "instantaneous over-current"}
 
@@ -32,8 +32,11 @@ class ThrottleProbe:
             kind = tree.text(f"{folder}/type") or ""
             if is_throttle(kind) and tree.exists(f"{folder}/cur_state"):
                 files.setdefault(f"{kind}_state", f"{folder}/cur_state")
-        for name in tree.glob(OVER_CURRENT):
-            files.setdefault(f"{name.rsplit('/', 1)[1].split('_')[0]}_events", name)
+        monitors = tree.glob("/sys/class/hwmon/hwmon*")
+        counting = [folder for folder in monitors if tree.text(f"{folder}/name") == "soctherm_oc"]
+        for folder in (*tree.glob(OVER_CURRENT), *counting):
+            for name in tree.glob(f"{folder}/oc[123]_event_cnt"):
+                files.setdefault(f"{name.rsplit('/', 1)[1].split('_')[0]}_events", name)
         if not files:
             raise ProbeUnavailable("this board shows no over-current alarm and no cooling device")
         for folder in tree.glob(f"{CPU}/cpufreq/policy[0-9]*"):

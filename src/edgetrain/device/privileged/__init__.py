@@ -7,7 +7,7 @@ A request gives numbers for named settings (`gpu.max_hz`), never a path: the fil
 board. Before the first change the values found are written to a journal that only root can read. When standard input
 ends although a mode was to be held for a while, the caller has died, and the board is put back at once.
 
-The modules of this package are Python 3.6 with the standard library only and import nothing else of ours.
+The modules of this package are Python 3.6 with the standard library only and import no other edgetrain package.
 `program_text()` joins them into the one file that is installed, so that root runs nothing a user can change.
 """
 
@@ -19,11 +19,13 @@ from edgetrain.device.privileged.settings import (
     BWMGR,
     CLK_CAP,
     CPU,
+    GPU_DEVICES,
     ISO_CAP,
     SAMPLES,
     T210_EMC,
     BoardSettings,
     active_throttles,
+    find_fans,
     find_gpu,
     find_settings,
     is_throttle,
@@ -37,9 +39,10 @@ MODULES = ("files", "settings", "journal", "transaction", "program")
 _HEAD = '#!/usr/bin/python3 -I\n"""{docstring}"""\n'
 
 __all__ = [
-    "BPMP", "BWMGR", "CLK_CAP", "CPU", "ISO_CAP", "JOURNAL", "MAY_HANG", "PROGRAM", "SAMPLES", "T210_EMC",
+    "BPMP", "BWMGR", "CLK_CAP", "CPU", "GPU_DEVICES", "ISO_CAP", "JOURNAL", "MAY_HANG", "PROGRAM", "SAMPLES",
+    "T210_EMC",
     "BoardSettings", "BoardTransaction", "ControlError", "Files", "JournalEntry", "RestoreReport",
-    "active_throttles", "find_gpu", "find_settings", "from_json", "is_throttle", "natural", "open_beneath",
+    "active_throttles", "find_fans", "find_gpu", "find_settings", "from_json", "is_throttle", "natural", "open_beneath",
     "program_text", "rank", "read_descriptor", "same", "serve", "unsafe_reason",
 ]  # fmt: skip
 

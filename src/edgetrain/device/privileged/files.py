@@ -16,8 +16,8 @@ from typing import Any, Callable, List, Optional, Sequence, Set, Tuple
 MAX_BYTES = 1 << 20  # no file of a board that we read is longer
 READ_LIMIT_S = 2.0
 PROGRAM_FOLDERS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
-# On one JetPack 7.2 board reading these never returned.
-MAY_HANG = re.compile(r"/devfreq/gpu-")
+# On one JetPack 7.2 Thor reading a devfreq file never returned.
+MAY_HANG = re.compile(r"/devfreq/(?:gpu-|bwmgr/)")
 
 
 class ControlError(Exception):

@@ -23,14 +23,11 @@ BWMGR = "/sys/class/devfreq/bwmgr"
 ISO_CAP = "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap"  # JetPack 4 and 5: 0 is no cap
 CLK_CAP = "/sys/kernel/nvpmodel_clk_cap/emc"  # JetPack 6: reads back the effective cap, 0 would be the lowest rate
 GPU_NAMES = ("gpu", "gp10b", "gv11b", "ga10b", "gb10b")
-GPU_FOLDERS = (
-    "/sys/devices/gpu.0/devfreq/57000000.gpu",
-    "/sys/devices/17000000.gp10b/devfreq/17000000.gp10b",
-    "/sys/devices/17000000.gv11b/devfreq/17000000.gv11b",
-    "/sys/devices/platform/17000000.gv11b/devfreq/17000000.gv11b",
-    "/sys/devices/17000000.ga10b/devfreq/17000000.ga10b",
-    "/sys/devices/platform/17000000.ga10b/devfreq_dev",
-    "/sys/devices/platform/17000000.gpu/devfreq_dev",
+# Where the GPU's device folder lies: JetPack 6 and later, JetPack 5, JetPack 4.
+GPU_DEVICES = tuple(
+    "%s/%s" % (folder, name)
+    for folder in ("/sys/devices/platform/bus@0", "/sys/devices/platform", "/sys/devices")
+    for name in ("*.gpu", "*.ga10b", "*.gv11b", "*.gp10b", "gpu.0")
 )
 Values = Dict[str, int]
 
@@ -44,7 +41,9 @@ def find_gpu(files: Files) -> Optional[str]:
             folder + "/max_freq"
         ):
             return files.real(folder)
-    return next((files.real(folder) for folder in GPU_FOLDERS if files.exists(folder + "/max_freq")), None)
+    patterns = [device + tail for device in GPU_DEVICES for tail in ("/devfreq/*/max_freq", "/devfreq_dev/max_freq")]
+    found = next((name for pattern in patterns for name in files.glob(pattern)), None)
+    return files.real(found.rsplit("/", 1)[0]) if found else None
 
 
 def find_settings(files: Files) -> Dict[str, str]:
@@ -80,13 +79,23 @@ def find_settings(files: Files) -> Dict[str, str]:
         wanted.update({"emc.lock": T210_EMC + "/clk_state", "emc.rate_hz": T210_EMC + "/clk_update_rate"})
     for name in files.glob("/sys/bus/i2c/drivers/ina3221/*/hwmon/hwmon*/samples"):
         wanted["monitor-%s.samples" % name.split("/")[-4]] = name
-    for name in files.glob("/sys/devices/platform/pwm-fan*/hwmon/hwmon*/pwm1")[:1]:
+    for name in find_fans(files)[:1]:
         wanted["fan.pwm"] = name
     if files.exists("/sys/devices/pwm-fan/target_pwm"):
         wanted["fan.pwm"] = "/sys/devices/pwm-fan/target_pwm"
         wanted["fan.automatic"] = "/sys/devices/pwm-fan/temp_control"
     found = {name: files.real(path) for name, path in wanted.items()}
     return {name: path for name, path in found.items() if path is not None}
+
+
+def find_fans(files: Files) -> List[str]:
+    """Return the files that drive a fan on JetPack 5 and later: of the platform device, else of a hwmon named so."""
+    named = [
+        folder + "/pwm1"
+        for folder in files.glob("/sys/class/hwmon/hwmon*")
+        if files.text(folder + "/name") in ("pwmfan", "pwm-fan", "pwm_fan") and files.exists(folder + "/pwm1")
+    ]
+    return files.glob("/sys/devices/platform/pwm-fan*/hwmon/hwmon*/pwm1") + named
 
 
 def is_throttle(kind: str) -> bool:
@@ -212,7 +221,9 @@ class BoardSettings:
             answer = self.files.run("systemctl", ["start" if service else "stop", FAN_SERVICE])
             if answer is None or answer[0] != 0:
                 wrong["fan.service"] = "systemctl ended with %s" % (answer[0] if answer else "nothing")
-        # A service that runs moves the fan itself: then the speed found before is of no use.
         numbers = {name: value for name, value in values.items() if name in self.paths and not service}
+        # A service that runs, or JetPack 4's kernel, moves the fan itself: the speed found before is of no use then.
+        if values.get("fan.automatic") == 1:
+            numbers.pop("fan.pwm", None)
         wrong.update(self.write(numbers))
         return wrong

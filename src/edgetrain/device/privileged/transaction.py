@@ -77,7 +77,8 @@ class BoardTransaction:
             if any(".max_" not in name for name in instead):
                 raise ControlError("only maximum clocks may be corrected in a snapshot")
             self.settings.check(instead)
-            values = self.settings.read()
+            # The fan follows the temperature: it is journaled only where it is set to full speed.
+            values = {name: value for name, value in self.settings.read().items() if not name.startswith("fan.")}
             values.update(instead)
             boot, stock = self.files.text(BOOT_ID) or "unknown", self.active_stock()
             self.journal.write(
@@ -151,9 +152,8 @@ class BoardTransaction:
             entry = self.held()
             if entry is None:
                 return None
-            strangers = [name for name in entry.values if name not in self.settings.paths]
-            if strangers and entry.boot == self.files.text(BOOT_ID):
-                raise ControlError("refusing the journal: this board has no setting %r" % strangers[0])
+            if entry.boot == self.files.text(BOOT_ID):
+                self._check_names(entry)
             self.journal.write(entry._replace(phase="restoring"))
             report = self._restore(entry)
             if not report.left and entry.outer is not None:
@@ -164,6 +164,21 @@ class BoardTransaction:
         finally:
             if locked_here:
                 self.journal.unlock()
+
+    def _check_names(self, entry: JournalEntry) -> None:
+        """Refuse a journal with settings that this board does not have.
+
+        Some kernels hide the files of a core that is offline: cores that were online go online before that is judged.
+        """
+        missing = [name for name in entry.values if name not in self.settings.paths]
+        cores = {name: 1 for name in entry.values if name.endswith(".online") and entry.values[name] == 1}
+        hidden = [name for name in missing if name.split(".")[0] + ".online" in cores]
+        if hidden and hidden == missing:
+            self.settings.write({name: 1 for name in cores if name in self.settings.paths})
+            self.settings = BoardSettings(self.files)
+            missing = [name for name in hidden if name not in self.settings.paths]
+        if missing:
+            raise ControlError("refusing the journal: this board has no setting %r" % missing[0])
 
     def _restore(self, entry: JournalEntry) -> RestoreReport:
         rebooted = entry.boot != (self.files.text(BOOT_ID) or "unknown")

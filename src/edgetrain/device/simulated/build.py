@@ -14,6 +14,8 @@ BPMP = "sys/kernel/debug/bpmp/debug"
 BPMP_EMC = f"{BPMP}/clk/emc"
 T210_EMC = "sys/kernel/debug/clk/override.emc"
 BWMGR = "sys/devices/platform/bwmgr/devfreq/bwmgr"
+JP4_FAN = "sys/devices/pwm-fan"
+FAN_PWM = 80
 PROGRAM = """#!{python} -E
 # Replaces the board's own program; acts on the folder it lies in.
 import sys
@@ -127,13 +129,15 @@ def _heat(shape: Shape, root: Path) -> None:
             put(root, f"{folder}/oc{number}_event_cnt", "0")
             put(root, f"{folder}/oc{number}_throt_en", "1")
     if shape.fan == "hwmon":
-        put(root, "sys/devices/platform/pwm-fan/hwmon/hwmon9/pwm1", "80")
+        put(root, "sys/devices/platform/pwm-fan/hwmon/hwmon9/pwm1", str(FAN_PWM))
         put(root, "sys/devices/platform/39c0000.tachometer/hwmon/hwmon10/name", "pwm_tach")
         put(root, "sys/devices/platform/39c0000.tachometer/hwmon/hwmon10/rpm", "1450")
         link(root, "sys/class/hwmon/hwmon10", "../../devices/platform/39c0000.tachometer/hwmon/hwmon10")
     elif shape.fan == "jp4":
-        for name, value in (("target_pwm", 80), ("cur_pwm", 80), ("temp_control", 1), ("rpm_measured", 1450)):
-            put(root, f"sys/devices/pwm-fan/{name}", str(value))
+        for name, value in (
+            ("target_pwm", FAN_PWM), ("cur_pwm", FAN_PWM), ("temp_control", 1), ("rpm_measured", 1450),
+        ):  # fmt: skip
+            put(root, f"{JP4_FAN}/{name}", str(value))
 
 
 def _cores(shape: Shape, root: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetrain.device.privileged import open_beneath
-from edgetrain.device.simulated.build import BPMP_EMC, BWMGR, SHAPE, T210_EMC, chip_folder
+from edgetrain.device.simulated.build import BPMP_EMC, BWMGR, FAN_PWM, JP4_FAN, SHAPE, T210_EMC, chip_folder
 from edgetrain.device.simulated.shapes import CPU, ISO_CAP, Shape, read_shape
 
 FAULTS = ".sim/faults.json"
@@ -112,7 +112,11 @@ class SimulatedKernel:
             golden = f"{self.shape.gpu_folder.split('/devfreq')[0]}/golden_img_status"
             if self.get(golden) and _integer(value) != self.get(name):
                 raise _error(errno.EBUSY)
+        if relative == f"{JP4_FAN}/target_pwm" and self.get(f"{JP4_FAN}/temp_control"):
+            return  # the kernel moves the fan itself
         self.put(relative, value)
+        if relative == f"{JP4_FAN}/temp_control" and value == "1":
+            self.put(f"{JP4_FAN}/target_pwm", str(FAN_PWM))
         if relative.endswith(("mrq_rate_locked", "clk_state")):
             self._follow_cap()
         for chip in self.shape.chips:
