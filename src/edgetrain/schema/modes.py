@@ -21,20 +21,16 @@ class StockMode:
     id: int
     name: str
     mode: PowerMode
-    gated: tuple[tuple[str, str], ...] = ()  # masks that switch parts of the GPU off
+    gated: tuple[tuple[str, str], ...] = ()  # masks of parts of the GPU, as its file writes them
     reboot: str | None = None  # why changing to it from the mode now in force needs a reboot
     default: bool = False
     active: bool = False
+    gates_gpu: bool = False  # it switches parts of the GPU off that another stock mode of this board leaves on
 
     def is_called(self, text: str) -> bool:
         """Return whether a user means this mode: its id, or its name in any case, with or without `MODE_`."""
         word = text.strip().upper()
         return word == str(self.id) or word.removeprefix(PREFIX) == self.name.upper().removeprefix(PREFIX)
-
-    @property
-    def gates_gpu(self) -> bool:
-        """Whether it switches parts of the GPU off."""
-        return any(mask not in ("0", "-1") for _, mask in self.gated)
 
 
 @dataclass(frozen=True, slots=True)

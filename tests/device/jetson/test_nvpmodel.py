@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from edgetrain.device.jetson.board import JetsonDevice
-from edgetrain.device.jetson.nvpmodel import caps, parse, read_query
+from edgetrain.device.jetson.nvpmodel import Caps, caps, parse, read_query
+from edgetrain.device.jetson.state import TargetMode, desired
+from edgetrain.device.jetson.stock import gating_modes
 from edgetrain.device.jetson.tegrastats_live import rails_of
+from edgetrain.device.privileged import ISO_CAP
+from edgetrain.device.simulated.build import put
 from edgetrain.schema import StockMode
 from tests import boards
 from tests.torture import nvpmodel as torture
@@ -142,3 +147,91 @@ def test_a_stock_mode_is_found_with_and_without_its_prefix(text: str, tmp_path: 
     assert space is not None
     found = space.find(text)
     assert isinstance(found, StockMode) and found.id == 2 and found.name == "MODE_30W"
+
+
+def test_the_absolute_link_that_the_boot_script_makes_is_followed_below_the_root(tmp_path: Path) -> None:
+    root = boards.build("orin-agx-jp6", tmp_path)
+    (root / "etc/nvpmodel.conf").unlink()
+    (root / "etc/nvpmodel.conf").symlink_to("/etc/nvpmodel/nvpmodel_board.conf")
+    space = boards.open_tree(root).modes()
+    assert space is not None and len(space.stock) == 4
+
+
+def test_the_video_engines_clock_is_not_the_gpus() -> None:
+    text = """
+< PARAM TYPE=CLOCK NAME=GPU_GPC >
+MAX_FREQ /sys/class/devfreq/gpu-gpc-0/max_freq
+< PARAM TYPE=CLOCK NAME=GPU_NVD >
+MAX_FREQ /sys/class/devfreq/gpu-nvd-0/max_freq
+< POWER_MODEL ID=1 NAME=120W >
+GPU_GPC MAX_FREQ 1386000000
+GPU_NVD MAX_FREQ 1692000000
+"""
+    config = parse(text)
+    assert caps(config, config.modes[0], (0,)).gpu_hz == 1_386_000_000
+
+
+@pytest.mark.parametrize("shown", [0, 2_147_483_647, 9_223_372_036_854_775_807])
+def test_no_cap_on_the_memory_has_several_spellings(shown: int, tmp_path: Path) -> None:
+    root = boards.build("orin-agx-jp5", tmp_path)
+    put(root, ISO_CAP, str(shown))
+    assert boards.open_tree(root).current_mode().emc_hz == 3_199_000_000
+
+
+def test_a_cap_that_every_user_may_read_shows_a_memory_clock_that_no_table_knows(tmp_path: Path) -> None:
+    root = boards.build("orin-nano-super-jp6", tmp_path)
+    shutil.rmtree(root / "sys/kernel/debug")
+    base = root / "sys/firmware/devicetree/base"
+    (base / "compatible").write_bytes(b"nvidia,p3768-0000+p3767-0005\0nvidia,tegra234\0")  # does not say super
+    device = boards.open_tree(root)
+    assert device.spec.name == "orin-nano"
+    assert device.clocks.emc_table_hz == (204_000_000, 665_600_000, 2_133_000_000, 3_199_000_000)
+
+
+def test_a_floor_belongs_to_the_cluster_whichever_of_its_cores_the_file_names(tmp_path: Path) -> None:
+    clocks = boards.open_fixture("orin-agx-jp6", tmp_path).clocks
+    target = TargetMode(dict.fromkeys(range(8), 1728000000), None, None, {5: 729_600_000})
+    names = ["cpu0.min_khz", "cpu4.min_khz"]
+    wanted = desired(clocks, names, target, dvfs=True, idle_states=True, found={})
+    assert wanted == {"cpu0.min_khz": 115_200, "cpu4.min_khz": 729_600}
+
+
+# Masks of each mode in order, and the modes that switch more of the GPU off than another one.
+MASKS = {
+    "agx orin": ((0, 248, 240, 0), {1, 2}),
+    "agx orin 32 gb": ((128, 248, 240, 128), {1, 2}),
+    "orin nx": ((240, 252, 252, 240), {1, 2}),
+    "orin nano super": ((240, 240, 240, 252), {3}),
+    "orin nano 4 gb": ((252, 252, 252), set()),
+    "xavier nx": ((1,) * 9, set()),
+    "thor": ((512, 512, 17353, 17353), {2, 3}),
+}
+
+
+@pytest.mark.parametrize("board", MASKS)
+def test_a_mode_gates_the_gpu_where_another_mode_of_the_board_leaves_more_on(board: str) -> None:
+    masks, gating = MASKS[board]
+    modes = [
+        Caps(
+            number,
+            str(number),
+            (0,),
+            {},
+            None,
+            None,
+            {"TPC_POWER_GATING.TPC_PG_MASK": str(mask), "FBP.FBP_PG_MASK": "2"},
+        )
+        for number, mask in enumerate(masks)
+    ]
+    assert gating_modes(modes) == gating
+
+
+def test_a_run_in_the_fullest_mode_of_a_module_has_no_doubt_about_its_gpu(tmp_path: Path) -> None:
+    space = boards.open_fixture("orin-nano-super-jp6", tmp_path).modes()
+    assert space is not None
+    assert {stock.name: stock.gates_gpu for stock in space.stock} == {
+        "15W": False,
+        "25W": False,
+        "MAXN_SUPER": False,
+        "7W": True,
+    }

@@ -13,12 +13,20 @@ from edgetrain.device.jetson.identity import Identity
 from edgetrain.device.jetson.rails import Rails, find_rails
 from edgetrain.device.jetson.state import TargetMode, desired, freed
 from edgetrain.device.jetson.stock import below
-from edgetrain.device.privileged import BPMP, SAMPLES, BoardSettings, active_throttles
+from edgetrain.device.privileged import BPMP, BWMGR, CLK_CAP, SAMPLES, BoardSettings, active_throttles
 from edgetrain.device.sessions import sudo_session
 from edgetrain.device.tree import Tree
 from edgetrain.errors import DeviceError, UsageError
 from edgetrain.schema import ModeSpace, PowerMode, StockMode
 from edgetrain.units import HZ_PER_KHZ
+
+# Files that show the highest memory clock, or a cap on it; every user may read the last two.
+EMC_LIMITS = (
+    f"{BPMP}/clk/emc/max_rate",
+    "/sys/kernel/debug/tegra_bwmgr/emc_max_rate",
+    f"{BWMGR}/max_freq",
+    CLK_CAP,
+)
 
 
 class JetsonControls:
@@ -45,13 +53,14 @@ class JetsonControls:
         from edgetrain.device.catalog import load_catalogue
 
         boards = load_catalogue()
-        known = boards.find(self.identity.module or "") or boards.find(self.identity.key)
+        known = boards.find(self.identity.key) or boards.find(self.identity.module or "")
         table = set(known.emc.values_hz if known and known.emc else ())
-        highest = self.tree.number(f"{BPMP}/clk/emc/max_rate")
-        if highest and highest > max(table, default=0):
+        shown = [self.tree.number(name) or 0 for name in EMC_LIMITS]
+        highest = max(hertz for hertz in (0, *shown) if hertz not in nvpmodel.NO_LIMIT)
+        if highest > max(table, default=0):
             # A later release unlocked faster memory (Orin Nano "super"): the steps of its chip up to what it shows.
             alike = [board.emc.values_hz for board in boards if board.chip == self.identity.chip and board.emc]
-            table = {highest, *table, *(hertz for values in alike for hertz in values)}
+            table |= {highest, *(hertz for values in alike for hertz in values if hertz <= highest)}
         return find_clocks(self.tree, sorted(table))
 
     @functools.cached_property
@@ -70,12 +79,14 @@ class JetsonControls:
         if config is not None:
             problems = config.problems
             active = self.active_stock()
-            for each in config.modes:
-                caps = nvpmodel.caps(config, each, clocks.present)
+            every = [nvpmodel.caps(config, each, clocks.present) for each in config.modes]
+            gating = stock.gating_modes(every)
+            for caps in every:
                 modes.append(
                     StockMode(
-                        each.id, each.name, self._held(caps), tuple(sorted(caps.masks.items())),
-                        self.reboot_reason(each.id, undo=False), each.id == config.default, each.id == active,
+                        caps.id, caps.name, self._held(caps), tuple(sorted(caps.masks.items())),
+                        self.reboot_reason(caps.id, undo=False), caps.id == config.default, caps.id == active,
+                        caps.id in gating,
                     )
                 )  # fmt: skip
         emc = clocks.emc_table_hz if any(name.startswith("emc.") for name in self.settings()) else ()
@@ -142,7 +153,7 @@ class JetsonControls:
         reason = self.reboot_reason(entry.id, undo=True)
         if reason is None and self.tree.program("nvpmodel") is not None:
             return replace(request, mode=None, stock=entry.id), doubts
-        if entry.gated:
+        if self._mask_changes(entry.id):
             why = f"that needs a reboot ({reason})" if reason else "nvpmodel is not installed here"
             doubts.append(f"only the clocks of stock mode {entry.name} are set, its GPU masks are not: {why}")
         return request, doubts
@@ -234,9 +245,10 @@ class JetsonControls:
     def _memory_hz(self, now: Mapping[str, int]) -> int | None:
         """Return the memory clock in force: the held rate, else the cap; None where this user can read neither."""
         table = self.clocks.emc_table_hz
-        caps = [now[name] for name in ("emc.rate_hz", "emc.clk_cap_hz", "emc.max_hz") if name in now]
-        if "emc.iso_cap_hz" in now:
-            caps.append(now["emc.iso_cap_hz"] or max(table, default=0))
+        names = ("emc.rate_hz", "emc.clk_cap_hz", "emc.max_hz", "emc.iso_cap_hz")
+        caps = [now[name] for name in names if name in now]
+        # JetPack 4 and 5 show what was written: 0 or one of nvpmodel's largest integers for no cap.
+        caps = [max(table, default=0) if hertz == 0 or hertz in nvpmodel.NO_LIMIT else hertz for hertz in caps]
         return below(min(caps), table) if caps and table else None
 
     def check_stock(self, number: int, status: int, text: str, now: Mapping[str, int]) -> None:
@@ -249,5 +261,9 @@ class JetsonControls:
         """Return why changing to a stock mode needs a reboot, or None."""
         if self.config is None or self.config.mode(number) is None:
             return None
-        changes = stock.mask_changes(self.tree, self.config, self._caps(number), self.clocks.present)
-        return stock.reboot_reason(self.tree, self.clocks, changes, undo)
+        return stock.reboot_reason(self.tree, self.clocks, self._mask_changes(number), undo)
+
+    def _mask_changes(self, number: int) -> list[stock.MaskChange]:
+        """Return the masks that a stock mode would change."""
+        assert self.config is not None
+        return stock.mask_changes(self.tree, self.config, self._caps(number), self.clocks.present)

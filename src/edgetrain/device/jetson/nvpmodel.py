@@ -7,6 +7,8 @@ releases, so the board's own file is the only source. It is read tolerantly, as 
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -149,6 +151,10 @@ def parse(text: str) -> NvpmodelConfig:
 def read_config(tree: Tree) -> NvpmodelConfig | None:
     """Read the board's configuration, or None where there is none."""
     text = tree.text(CONFIG)
+    if text is None:
+        # The boot script makes an absolute link, which leads elsewhere where a folder serves as the board.
+        with contextlib.suppress(OSError):
+            text = tree.text(os.readlink(tree.at(CONFIG)))
     return parse(text) if text else None
 
 
@@ -177,7 +183,8 @@ def caps(config: NvpmodelConfig, mode: ModeEntry, present: tuple[int, ...]) -> C
                 cpu[argument][first if first is not None else 0] = number * HZ_PER_KHZ
             elif name.upper() == "EMC" and argument == "MAX_FREQ":
                 emc_hz = number  # absent, 0 and -1: no cap
-            elif name.upper().startswith("GPU") and "POWER" not in name.upper():
+            # Thor's second GPU clock (gpu-nvd-0) is of its video engines.
+            elif name.upper().startswith("GPU") and not re.search("POWER|NVD", name.upper()):
                 gpu[argument] = number
     # TX2 never lists core 0, which is always on; a core that no line switches off stays on.
     everyone = set(present) or listed | {0}

@@ -17,7 +17,7 @@ class TargetMode:
     core_hz: Mapping[int, int]  # cores that are on
     gpu_hz: int | None
     emc_hz: int | None
-    cpu_floor_hz: Mapping[int, int] = field(default_factory=dict)  # by first core of a cluster
+    cpu_floor_hz: Mapping[int, int] = field(default_factory=dict)  # by a core of the cluster
     gpu_floor_hz: int | None = None
 
     @classmethod
@@ -43,7 +43,8 @@ def desired(
         running = [on[core] for core in cluster.cores if core in on]
         if running:
             top = running[0]
-            floor = target.cpu_floor_hz.get(cluster.cores[0]) or min(cluster.table_hz, default=top)
+            floors = [hertz for core, hertz in target.cpu_floor_hz.items() if core in cluster.cores]
+            floor = max(floors, default=min(cluster.table_hz, default=top))
             wanted[f"{cluster.name}.max_khz"] = top // HZ_PER_KHZ
             wanted[f"{cluster.name}.min_khz"] = (min(floor, top) if dvfs else top) // HZ_PER_KHZ
     if target.gpu_hz is not None:

@@ -7,7 +7,7 @@ file). Its prompt means rebooting the machine: it is never answered with YES.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetrain.device.jetson.clocks import Clocks
@@ -33,6 +33,23 @@ class MaskChange:
 
     def __str__(self) -> str:
         return f"{self.name} changes from {self.found} to {self.wanted}"
+
+
+def gating_modes(modes: Sequence[Caps]) -> set[int]:
+    """Return the ids of the modes that switch off parts of the GPU which another mode leaves on.
+
+    A mask alone does not show that: Orin NX and Nano write 240 in their fullest mode, Xavier NX writes 1 in all.
+    """
+    always: dict[str, int] = {}
+    numbers = {mode.id: {name: _mask(text) for name, text in mode.masks.items()} for mode in modes}
+    for masks in numbers.values():
+        for name, mask in masks.items():
+            always[name] = always.get(name, mask) & mask
+    return {id for id, masks in numbers.items() if any(mask & ~always[name] for name, mask in masks.items())}
+
+
+def _mask(text: str) -> int:
+    return max(int(text), 0) if re.fullmatch(r"-?\d+", text) else 0
 
 
 def mask_changes(tree: Tree, config: NvpmodelConfig, then: Caps, present: tuple[int, ...]) -> list[MaskChange]:
