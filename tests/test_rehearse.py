@@ -62,11 +62,12 @@ def test_settings_are_compared_by_file_whatever_else_the_line_carried(rehearse: 
     class Board:
         """A guest whose shell announces the end of a background job among the settings."""
 
-        texts = [
-            "\n[1] + Done  sleep 60\n/sys/a 1\n/sys/b cat: /sys/b: Device or resource busy\n",
-            "/sys/a 1\n/sys/b cat: /sys/b: Device or resource busy\n",
-            "/sys/a 2\n",
-        ]
+        def __init__(self) -> None:
+            self.texts = [
+                "\n[1] + Done  sleep 60\n/sys/a 1\n/sys/b cat: /sys/b: Device or resource busy\n",
+                "/sys/a 1\n/sys/b cat: /sys/b: Device or resource busy\n",
+                "/sys/a 2\n",
+            ]
 
         def run(self, command: str) -> object:
             return rehearse.Answer(0, self.texts.pop(0))
@@ -74,5 +75,5 @@ def test_settings_are_compared_by_file_whatever_else_the_line_carried(rehearse: 
     board = Board()
     before = checks.settings_of(board)
     checks.expect_as_before(before, board)
-    with pytest.raises(AssertionError, match="/sys/a was 1, is 2; /sys/b was .* is None"):
+    with pytest.raises(AssertionError, match=r"/sys/a was 1, is 2; /sys/b was .* is None"):
         checks.expect_as_before(before, board)

@@ -216,6 +216,18 @@ _TWICE = (
     Chip("1-0040", "ina3221", (("VDD_IN", 5000, 1.0), ("VDD_SOC", 5000, 0.2), ("NC", 0, 0.0)), 1),
     Chip("1-0041", "ina3221", (("VDD_IN", 5000, 0.4), ("VDD_SOC", 5000, 0.1), ("NC", 0, 0.0)), 2),
 )
+_TX2_CARRIER = (
+    Chip(
+        "0-0042",
+        "ina3221x",
+        (("VDD_MUX", 19000, 1.3), ("VDD_5V0_IO_SYS", 5000, 0.1), ("VDD_3V3_SYS", 3300, 0.1)),
+    ),
+    Chip(
+        "0-0043",
+        "ina3221x",
+        (("VDD_3V3_IO_SLP", 3300, 0.02), ("VDD_1V8_IO", 1800, 0.02), ("VDD_3V3_SYS_M2", 3300, 0.02)),
+    ),
+)
 VARIANTS: Mapping[str, Callable[[], Shape]] = {
     "nano without a power monitor": _named(
         simulated.nano, chips=(), compatible=("nvidia,p3542-0000+p3448-0003", "nvidia,tegra210"), programs=False
@@ -245,6 +257,7 @@ VARIANTS: Mapping[str, Callable[[], Shape]] = {
         simulated.orin_nano,
         chips=(*simulated.orin_nano().chips, Chip("9-0045", "ina238", (("VIN", 20000, 1.0),), 5)),
     ),
+    "tx2 kit": _named(_tx2, chips=(*_tx2().chips, *_TX2_CARRIER)),
     "rails for root only": _named(simulated.orin_agx, rails_mode=0o400, programs=False),
     "no nvpmodel": _named(simulated.orin_agx, stock=(), active=None, programs=False),
 }  # fmt: skip

@@ -40,7 +40,7 @@ def test_an_unknown_board_is_measured_with_what_linux_offers(tmp_path: Path) -> 
     device = detect(boards.build("unknown board", tmp_path))
     names = {probe.name for probe in device.probes()}
     assert {"rails", "cpu", "memory", "thermal"} <= names
-    assert any("not in our tables" in finding.detail for finding in device.findings())
+    assert any(finding.what == "board" and finding.works is None for finding in device.findings())
 
 
 def test_a_tree_that_is_no_jetson_is_plain_linux(tmp_path: Path) -> None:
@@ -79,6 +79,9 @@ def test_kernel_lists_expand() -> None:
         ("nvidia,p2371-2180", "tx1"),
         ("nvidia,p3509-0000+p3636-0001", "tx2-nx"),
         ("nvidia,p2972-0006", "xavier-agx"),
+        ("nvidia,p2972-0000", "xavier-agx"),  # device trees of the mainline kernel name the kit alone
+        ("nvidia,p3450-0000", "nano"),
+        ("nvidia,p2771-0000", "tx2"),
     ],
 )
 def test_every_module_has_its_name_and_an_entry_in_the_catalogue(compatible: str, key: str, tmp_path: Path) -> None:
@@ -92,3 +95,10 @@ def test_every_module_has_its_name_and_an_entry_in_the_catalogue(compatible: str
 
 def test_the_first_release_of_jetpack_4_is_known() -> None:
     assert JETPACKS[31] == JETPACKS[32] == "4"
+
+
+def test_a_module_wins_over_the_kit_that_carries_it(tmp_path: Path) -> None:
+    base = tmp_path / "sys/firmware/devicetree/base"
+    base.mkdir(parents=True)
+    (base / "compatible").write_bytes(b"nvidia,p2972-0000\0nvidia,p2888-0005\0nvidia,tegra194\0")
+    assert detect(tmp_path).spec.module == "p2888-0005"

@@ -9,9 +9,11 @@ import pytest
 
 from edgetrain.device.jetson.averaging import ina3221_window_s
 from edgetrain.device.jetson.board import JetsonDevice
+from edgetrain.device.jetson.doctor import root_fix
 from edgetrain.device.jetson.probes import RailsProbe
 from edgetrain.device.jetson.rail_map import RAIL_MAP
 from edgetrain.device.jetson.rails import find_rails
+from edgetrain.device.jetson.tegrastats_live import TegrastatsProbe
 from edgetrain.device.simulated.build import chip_folder, put
 from edgetrain.device.tree import Tree
 from edgetrain.errors import BadTable, ProbeUnavailable
@@ -207,3 +209,28 @@ def test_channels_without_a_label_can_be_named_by_the_owner(tmp_path: Path) -> N
     source = named.total_power()
     assert source is not None and source.columns == ("INPUT_w",) and source.scope == "board"
     assert [rail.label for rail in named.rails.rails] == ["GPU", "INPUT"]
+
+
+def test_the_kit_of_tx2_measures_the_input_of_its_carrier(tmp_path: Path) -> None:
+    device = boards.open_fixture("tx2 kit", tmp_path)
+    source = device.total_power()
+    assert source is not None and (source.columns, source.scope) == (("VDD_MUX_w",), "board")
+    assert "VDD_IN_w" in device.rails.contains["VDD_MUX_w"]
+
+
+def test_tegrastats_takes_the_input_of_a_carrier_as_the_total_on_thor_only(tmp_path: Path) -> None:
+    program = tmp_path / "tegrastats"
+    program.write_text("#!/bin/sh\necho 'VDD_IN 5120mW/5100mW VIN 31240mW/30110mW'\nsleep 5\n")
+    program.chmod(0o755)
+    for chip, columns in (("tegra234", ("VDD_IN_w",)), ("tegra264", ("VIN_w",))):
+        probe = TegrastatsProbe(str(program), chip=chip)
+        source = probe.power_source()
+        probe.close()
+        assert source is not None and source.columns == columns
+
+
+def test_the_fix_for_rails_of_root_opens_every_monitor() -> None:
+    folders = [f"/sys/bus/i2c/drivers/ina3221/1-004{index}/hwmon/hwmon{index}" for index in (0, 1)]
+    files = tuple(f"{folder}/curr{channel}_input" for folder in folders for channel in (1, 2, 3))
+    fix = root_fix("power", ProbeUnavailable("root only", root_only=files))
+    assert fix is not None and all(fix.count(f"{folder}/*") == 1 for folder in folders)

@@ -107,3 +107,11 @@ def test_rails_that_only_root_may_read_are_named_with_the_command(tmp_path: Path
     assert "rails" not in said["probes"] and "power per rail" in said["findings"]
     device = boards.open_tree(root)
     assert device.total_power() is not None  # root reads them
+
+
+def test_a_monitor_that_only_root_may_read_beside_one_that_all_may_is_named(tmp_path: Path) -> None:
+    root = boards.build("orin-agx-jp5", tmp_path / "board")
+    for file in (root / "sys/bus/i2c/drivers/ina3221/1-0041/hwmon/hwmon4").glob("*_input"):
+        file.chmod(0o400)
+    said = as_nobody(root)
+    assert "rails" in said["probes"] and "rails" in said["findings"]

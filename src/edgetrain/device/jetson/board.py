@@ -10,7 +10,7 @@ from edgetrain.device.base import DeviceClock, Probe
 from edgetrain.device.host import HostDevice
 from edgetrain.device.jetson.clocks import find_clocks
 from edgetrain.device.jetson.controls import JetsonControls
-from edgetrain.device.jetson.doctor import control_findings, root_fix
+from edgetrain.device.jetson.doctor import control_findings, read_fix, root_fix
 from edgetrain.device.jetson.identity import Identity, describe, identify
 from edgetrain.device.jetson.probes import EmcProbe, FanProbe, JetsonGpuProbe, JetsonThermalProbe, RailsProbe
 from edgetrain.device.jetson.tegrastats_live import TegrastatsProbe
@@ -87,7 +87,7 @@ class JetsonDevice(JetsonControls):
             if program is None:
                 raise
             try:
-                return TegrastatsProbe(program)
+                return TegrastatsProbe(program, chip=self.identity.chip)
             except ProbeUnavailable as second:
                 raise ProbeUnavailable(f"{reason}; and {second}", reason.root_only) from second
 
@@ -125,6 +125,9 @@ class JetsonDevice(JetsonControls):
 
     def _power_findings(self) -> list[Finding]:
         found = [Finding("power", "rails", None, problem) for problem in self.rails.problems]
+        if self.rails.rails and self.rails.root_only:
+            detail = f"only root may read {', '.join(self.rails.root_only[:3])}: what they measure is not recorded"
+            found.append(Finding("power", "rails", False, detail, read_fix(self.rails.root_only)))
         if self.rails.rails and not self.rails.total:
             labels = ", ".join(rail.label for rail in self.rails.rails)
             detail = f"which of {labels} is the total is not known for this carrier"
@@ -136,7 +139,11 @@ class JetsonDevice(JetsonControls):
         if self.identity.known:
             return []
         unknown = f"{self.spec.model or self.spec.module} (L4T {self.spec.l4t})"
-        return [Finding("record", "board", None, f"{unknown} is not in our tables; what Linux offers is measured")]
+        return [
+            Finding(
+                "record", "board", None, f"{unknown} is not a known board; only what Linux itself offers is measured"
+            )
+        ]
 
 
 def _tegrastats_source(build: Callable[[], Probe]) -> PowerSource | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from edgetrain.device.privileged import PROGRAM
@@ -19,9 +20,14 @@ _RUN_AS_ROOT = "sudo edgetrain run …"
 def root_fix(area: str, reason: ProbeUnavailable) -> str | None:
     """Return the command that would open a sensor that only root may read."""
     if reason.root_only:
-        folder = os.path.dirname(reason.root_only[0])
-        return f"sudo chmod a+r {folder}/*_input   # until the next boot; or: {_RUN_AS_ROOT}"
+        return read_fix(reason.root_only)
     return _RUN_AS_ROOT if area == "memory clock" else None
+
+
+def read_fix(files: Sequence[str]) -> str:
+    """Return the command that lets every user read the monitors of these files: labels and settings too."""
+    folders = dict.fromkeys(os.path.dirname(name) for name in files)
+    return f"sudo chmod a+r {' '.join(f'{folder}/*' for folder in folders)}   # until the next boot; or: {_RUN_AS_ROOT}"
 
 
 def control_findings(board: JetsonDevice) -> list[Finding]:

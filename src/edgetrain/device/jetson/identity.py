@@ -41,6 +41,8 @@ MODULES = {
     "p3834-0000": ("thor-t4000", "Jetson T4000"),
     "p3834": ("thor", "Jetson AGX Thor (T5000)"),
 }
+# Numbers of kits whose device trees name no module (those of the mainline kernel): read where no module is found.
+KITS = {"p3450": "nano", "p3541": "nano-2gb", "p3542": "nano-2gb", "p2771": "tx2", "p2972": "xavier-agx"}
 # Keys of modules that a later release gave faster clocks; the device tree then ends in `-super`.
 SUPER = {"orin-nano": "orin-nano-super", "orin-nx": "orin-nx-super"}
 
@@ -84,9 +86,8 @@ def identify(tree: Tree) -> Identity | None:
     if chip is None and release is None:
         return None
     module = _module(tree, compatible)
-    key = next(
-        (MODULES[name][0] for name in sorted(MODULES, key=len, reverse=True) if (module or "").startswith(name)), None
-    )
+    keys = {**KITS, **{name: key for name, (key, _) in MODULES.items()}}
+    key = next((keys[name] for name in sorted(keys, key=len, reverse=True) if (module or "").startswith(name)), None)
     if key in SUPER and any("-super" in word for word in compatible):
         key = SUPER[key]
     l4t = read_l4t(release)
@@ -115,9 +116,10 @@ def _module(tree: Tree, compatible: list[str]) -> str | None:
     # Carrier and module may be in one word (p3449-0000+p3448-0000): a number we know wins over one we do not.
     words = [*compatible, *_first(tree, "nvidia,dtsfilename"), *_first(tree, "model")]
     numbers = [found for word in words for found in re.findall(r"p\d{4}(?:-\d{4})?", word)]
-    for number in numbers:
-        if any(number.startswith(name) for name in MODULES):
-            return str(number)
+    for known in (MODULES, KITS):
+        for number in numbers:
+            if any(number.startswith(name) for name in known):
+                return str(number)
     return str(numbers[0]) if numbers else None
 
 

@@ -35,6 +35,7 @@ _HWMON = ("/sys/bus/i2c/drivers/ina3221/*/hwmon/hwmon*", "/sys/bus/i2c/drivers/i
 # all there is taken; sums are of rails that do not contain one another: AGX Orin's VDDQ_VDD2_1V8AO hangs off the 5 V.
 TOTALS: tuple[tuple[tuple[str, ...], str, str | None], ...] = (
     (("VIN",), "board", "tegra264"),  # Thor only: elsewhere a monitor of a carrier may have that label
+    (("VDD_MUX",), "board", None),  # TX1 and TX2 kits: the carrier's input, with monitors of its own
     (("VDD_IN",), "module", None),
     (("POM_5V_IN",), "board", None),  # Nano: the sensor sits at the board's input
     (("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0"), "module", None),  # AGX Orin
@@ -44,6 +45,10 @@ TOTALS: tuple[tuple[tuple[str, ...], str, str | None], ...] = (
 # Which rail contains which: the rest of a board's rails are siblings.
 CONTAINS: Mapping[str, tuple[str, ...]] = {
     "VIN": ("VDD_GPU", "VDD_CPU_SOC_MSS", "VIN_SYS_5V0"),
+    "VDD_MUX": (
+        "VDD_IN", "VDD_5V0_IO_SYS", "VDD_3V3_SYS", "VDD_3V3_IO_SLP", "VDD_1V8_IO", "VDD_3V3_SYS_M2",
+        "VDD_SYS_GPU", "VDD_SYS_SOC", "VDD_SYS_CPU", "VDD_SYS_DDR", "VDD_4V0_WIFI", "VDD_GPU", "VDD_CPU",
+    ),
     "VDD_IN": (
         "VDD_CPU_GPU_CV", "VDD_CPU_GPU", "VDD_SOC", "VDD_GPU", "VDD_CPU",
         "VDD_SYS_GPU", "VDD_SYS_SOC", "VDD_SYS_CPU", "VDD_SYS_DDR", "VDD_4V0_WIFI",

@@ -38,7 +38,8 @@ class TegrastatsProbe:
     period_s = INTERVAL_S
     blocking = False
 
-    def __init__(self, program: str, patience_s: float = 3.0) -> None:
+    def __init__(self, program: str, patience_s: float = 3.0, chip: str | None = None) -> None:
+        self._chip = chip
         try:
             self._process = subprocess.Popen(
                 [program, "--interval", str(int(INTERVAL_S * 1000))],
@@ -88,8 +89,8 @@ class TegrastatsProbe:
 
     def power_source(self) -> PowerSource | None:
         """Return which of its rails are the total."""
-        for names, scope, _ in TOTALS:
-            if all(name in self._labels for name in names):
+        for names, scope, chip in TOTALS:
+            if all(name in self._labels for name in names) and chip in (None, self._chip):
                 return PowerSource(self.name, tuple(f"{name}_w" for name in names), None, scope, INTERVAL_S, None)
         return None
 

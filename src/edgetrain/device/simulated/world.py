@@ -105,7 +105,8 @@ class World:
             (get(f"{folder}/scaling_max_freq"), get(f"{folder}/scaling_min_freq"))
             for folder in self._running_policies()
         ]
-        top_khz, bottom_khz = max(limits, default=(shape.cpu_khz[-1], shape.cpu_khz[0]))
+        # Of clusters that differ the lowest clock counts, as on a board.
+        top_khz, bottom_khz = min(limits, default=(shape.cpu_khz[-1], shape.cpu_khz[0]))
         self._held = top_khz == bottom_khz
         gpu_hz = get(f"{shape.gpu_folder}/max_freq")
         self._gpu_limits = (gpu_hz, get(f"{shape.gpu_folder}/min_freq"))
