@@ -22,7 +22,13 @@ def show_options(ranking: DeviceRanking, everything: bool = False) -> Renderable
     parts: list[RenderableType] = []
     if not meets:
         parts.append(Text("no option is known to meet the target", style="bold red"))
-    parts += [_table(shown), Text("* the slowest storage of this board whose fetching training hides after epoch 0")]
+    parts += [
+        _table(shown),
+        Text(
+            "* the slowest storage medium of this board that is fast enough: training hides its fetching "
+            "after the first epoch"
+        ),
+    ]
     parts += _reasons(shown)
     if not everything:
         left = len(ranking.options) - len(shown)

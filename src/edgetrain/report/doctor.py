@@ -54,7 +54,7 @@ def _device(report: DoctorReport) -> Text:
             "\nenergy: not measured here, because no power sensor can be read; it is null in every run", style=""
         )
     else:
-        how = "its own counter" if power.counter_column else "integral of " + " + ".join(power.columns)
+        how = "its energy counter" if power.counter_column else "the integral of " + " + ".join(power.columns)
         new = f"; time resolution {spell_seconds(power.refresh_s)}" if power.refresh_s else ""
         text.append(f"\nenergy: measured for the {power.scope}, from {how}{new}", style="")
     return text
