@@ -10,10 +10,11 @@ import pytest
 
 from edgetrain.analysis.breakdown import break_down
 from edgetrain.analysis.epochs import find_epochs
+from edgetrain.analysis.loop import find_loops
 from edgetrain.analysis.row_runs import RowRuns
 from edgetrain.analysis.turns import Turns, assemble
 from edgetrain.inside.stream import MINIBATCHES, StreamWriter
-from edgetrain.record import ArrayTable, Table
+from edgetrain.record import ArrayTable, Manifest, Process, Run, Table
 from edgetrain.record.decoder import read_stream
 
 Row = dict[str, int | None]
@@ -251,3 +252,58 @@ def test_runs_of_rows_are_what_an_index_would_be(seed: int) -> None:
     if len(rows):
         place = int(draw.integers(0, len(rows)))
         assert runs.row(place) == rows[place]
+
+
+def test_a_process_that_only_iterates_a_loader_does_not_speak_for_the_run() -> None:
+    statistics, training = Paper(), Paper()
+    for _ in range(30):
+        statistics.fetch(wait=9_000)
+    for _ in range(10):
+        training.fetch()
+        training.train()
+    run = Run("r", Manifest(), (Process(minibatches=statistics.table()), Process(minibatches=training.table())))
+    assert [len(loop.parts) for loop in find_loops(run)] == [10]
+    assert len(run.main.minibatches) == 10
+
+
+def test_a_loader_of_another_thread_makes_the_stall_unknown_unless_the_loop_is_watched() -> None:
+    paper = Paper()
+    for _ in range(6):
+        paper.fetch(loader=1)["thread"] = 1
+        paper.fetch(loader=0)
+        paper.train()
+    table = paper.table()
+    turns = assemble(table)
+    assert [doubt.kind for doubt in turns.doubts] == ["loader_in_another_thread"]
+    assert len(turns) == 6 and turns.fetched is not None and not turns.fetched.any()
+    assert not assemble(table, watched=frozenset({0})).doubts
+
+
+def test_what_a_loop_looked_at_and_left_is_not_trained_but_what_its_loss_needs_is() -> None:
+    for reaches, trained in ((0, 3), (1, 6)):
+        paper = Paper()
+        for _ in range(3):
+            paper.fetch()
+            paper.look()
+            paper.fetch()
+            paper.train()
+            paper.rows[-1]["reaches_back"] = reaches
+        turns = assemble(paper.table())
+        assert len(turns) == 6
+        assert (6 if turns.trained is None else int(turns.trained.sum())) == trained
+
+
+def test_workers_that_are_stopped_after_the_last_batch_are_not_waited_for() -> None:
+    paper = Paper()
+    for _ in range(5):
+        paper.fetch()
+        paper.train()
+    paper.fetch(wait=700)  # and then the loop was left
+    paper.end(site=None, wait=20_000)
+    table = paper.table()
+    turns = assemble(table)
+    parts = break_down(table, turns)
+    assert len(parts) == 6 and parts.stall_s[-1] == pytest.approx(700e-6)
+    (epoch,) = find_epochs(table, turns, parts)
+    assert epoch.worker_join_s == pytest.approx(20e-3)
+    assert epoch.end_us == paper.rows[-1]["ready_us"]

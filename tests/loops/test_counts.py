@@ -511,3 +511,206 @@ def critic_and_generator(t: Trainee) -> tuple[int, int]:
         t.loss([torch.randn(2, 4)], t.other).backward()
         t.second.step()
     return 20, 20
+
+
+@loop
+def overfits_one_batch(t: Trainee) -> tuple[int, int]:
+    """One batch is fetched once and for all: each step is a turn."""
+    batch = next(iter(loader(5)))
+    for _ in range(12):
+        t.train(batch)
+    return 12, 12
+
+
+@loop
+def fetches_the_whole_dataset_first(t: Trainee) -> tuple[int, int]:
+    (everything,) = next(iter(DataLoader(TensorDataset(torch.randn(12, 4)), batch_size=12)))
+    for _ in range(3):
+        for part in everything.split(2):
+            t.train([part])
+    return 18, 18
+
+
+@loop
+def trains_often_on_the_whole_dataset_of_each_epoch(t: Trainee) -> tuple[int, int]:
+    for _ in range(3):
+        for batch in loader(1):
+            for _ in range(4):
+                t.train(batch)
+    return 3, 3
+
+
+@loop
+def no_loader_one_network_after_the_other(t: Trainee) -> tuple[int, int]:
+    for _ in range(7):
+        t.train([torch.randn(2, 4)])
+    for _ in range(5):
+        t.loss([torch.randn(2, 4)], t.other).backward()
+        t.second.step()
+    return 12, 12
+
+
+@loop
+def no_loader_generator_now_and_then(t: Trainee) -> tuple[int, int]:
+    for step in range(20):
+        if step % 5 == 0:
+            t.train([torch.randn(2, 4)])
+        t.loss([torch.randn(2, 4)], t.other).backward()
+        t.second.step()
+    return 20, 20
+
+
+@loop
+def no_loader_several_members(t: Trainee) -> tuple[int, int]:
+    members = [torch.nn.Linear(4, 1) for _ in range(4)]
+    optimizers = [torch.optim.SGD(member.parameters(), lr=1e-3) for member in members]
+    for _ in range(6):
+        for member, optimizer in zip(members, optimizers, strict=True):
+            t.loss([torch.randn(2, 4)], member).backward()
+            optimizer.step()
+    return 6, 6
+
+
+@loop
+def a_backward_pass_for_each_loader(t: Trainee) -> tuple[int, int]:
+    """One step for two backward passes: one turn of the loop."""
+    labelled, unlabelled = iter(loader(8)), iter(loader(8))
+    for _ in range(8):
+        t.loss(next(labelled)).backward()
+        t.loss(next(unlabelled)).backward()
+        t.first.step()
+    return 8, 8
+
+
+@loop
+def support_and_query(t: Trainee) -> tuple[int, int]:
+    support, query = iter(loader(8)), iter(loader(8))
+    for _ in range(8):
+        torch.autograd.grad(t.loss(next(support)), list(t.network.parameters()))
+        t.train(next(query))
+    return 8, 8
+
+
+@loop
+def two_loaders_by_turns_with_accumulation(t: Trainee) -> tuple[int, int]:
+    tasks = [iter(loader(8)), iter(loader(8))]
+    for step in range(16):
+        t.loss(next(tasks[step % 2])).backward()
+        if step % 4 == 3:
+            t.first.step()
+    return 16, 16
+
+
+@loop
+def bad_losses_are_skipped(t: Trainee) -> tuple[int, int]:
+    for _ in range(2):
+        for index, batch in enumerate(loader(10)):
+            loss = t.loss(batch)
+            if index % 4 == 1:
+                continue
+            loss.backward()
+            t.first.step()
+    return 20, 14
+
+
+@loop
+def features_of_several_batches_make_a_loss(t: Trainee) -> tuple[int, int]:
+    features: list[Any] = []
+    for index, batch in enumerate(loader(12)):
+        features.append(t.network(batch[0]))
+        if index % 3 == 2:
+            torch.cat(features).square().mean().backward()
+            t.first.step()
+            features = []
+    return 12, 12
+
+
+@loop
+def evaluates_between_steps_without_saying_so(t: Trainee) -> tuple[int, int]:
+    held_out = loader(3)
+    for _ in range(2):
+        for index, batch in enumerate(loader(9)):
+            t.train(batch)
+            if index % 4 == 2:
+                for other in held_out:
+                    t.loss(other).item()
+    return 18, 18
+
+
+@loop
+def no_loader_but_for_evaluation(t: Trainee) -> tuple[int, int]:
+    held_out = loader(3)
+    for step in range(12):
+        t.train([torch.randn(2, 4)])
+        if step % 4 == 2:
+            with torch.no_grad():
+                for batch in held_out:
+                    t.loss(batch)
+    return 12, 12
+
+
+@loop
+def no_loader_but_for_evaluation_that_is_left(t: Trainee) -> tuple[int, int]:
+    held_out = loader(9)
+    for step in range(12):
+        t.train([torch.randn(2, 4)])
+        if step % 4 == 2:
+            with torch.no_grad():
+                for index, batch in enumerate(held_out):
+                    t.loss(batch)
+                    if index == 2:
+                        break
+    return 12, 12
+
+
+@loop
+def looks_ahead_without_gradients(t: Trainee) -> tuple[int, int]:
+    for _ in range(2):
+        batches = iter(loader(7))
+
+        @torch.no_grad()
+        def fetch(batches: Any = batches) -> Any:
+            return next(batches, None)
+
+        following = fetch()
+        while following is not None:
+            current, following = following, fetch()
+            t.train(current)
+    return 14, 14
+
+
+@loop
+def one_iterator_for_all_epochs(t: Trainee) -> tuple[int, int]:
+    data = OneIterator(TensorDataset(torch.randn(10, 4)), batch_size=2)
+    for _ in range(3):
+        for batch in data:
+            t.train(batch)
+    return 15, 15
+
+
+class OneIterator(DataLoader):  # type: ignore[type-arg]
+    """As some trainers of detectors have it: workers are never stopped, and an epoch is so many batches."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.iterator = super().__iter__()
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        for _ in range(5):
+            batch = next(self.iterator, None)
+            if batch is None:
+                self.iterator = super().__iter__()
+                batch = next(self.iterator)
+            yield batch
+
+
+def test_a_loader_that_keeps_its_iterator_has_an_epoch_each_time_it_is_iterated(tmp_path: Path) -> None:
+    trainee, data = Trainee(), OneIterator(TensorDataset(torch.randn(40, 4)), batch_size=2)
+    recording = session.begin(str(tmp_path), steps=True)
+    try:
+        for _ in range(3):
+            for batch in data:
+                trainee.train(batch)
+    finally:
+        recording.end()
+    assert [epoch.stop - epoch.first for epoch in records.loop(tmp_path).epochs] == [5, 5, 5]

@@ -1,4 +1,4 @@
-"""The training loop of each process of a run, broken down; the slowest one speaks for the run."""
+"""The training loop of each process of a run, broken down; a run reports the figures of the slowest one."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ class TrainingLoop:
 
 def find_loop(process: Process) -> TrainingLoop:
     """Break one process down."""
-    turns = assemble(process.minibatches)
+    # A torch loader says how many workers it has, anything else that was watched does not.
+    watched = frozenset(one.loader for one in process.facts.loaders if one.workers is None)
+    turns = assemble(process.minibatches, watched)
     parts = break_down(process.minibatches, turns)
     return TrainingLoop(process, turns, parts, tuple(find_epochs(process.minibatches, turns, parts)))
 
 
 def find_loops(run: Run) -> list[TrainingLoop]:
-    """Break every process of a run down; one without minibatches where none was recorded."""
-    return [find_loop(process) for process in run.processes or (Process(),)]
+    """Break every training process of a run down; one without minibatches where none was recorded."""
+    return [find_loop(process) for process in run.training or (Process(),)]
 
 
 def slowest(loops: list[TrainingLoop]) -> TrainingLoop:

@@ -6,25 +6,15 @@ fetch and its training, and are found all at once; the others are few, or alike.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from edgetrain.analysis.turn_joining import Found, join_turns
+from edgetrain.analysis.turn_rounds import Rounds
 from edgetrain.analysis.turn_rows import Passes, Sequence
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Turns as places in a sequence: [start, stop) each, whether it was trained, whether it had a batch."""
-
-    start: Ints
-    stop: Ints
-    trained: Bools
-    fetched: Bools
 
 
 def find_turns(sequence: Sequence, passes: Passes) -> Found:
@@ -50,10 +40,10 @@ def find_turns(sequence: Sequence, passes: Passes) -> Found:
     found = Found(
         start[order], np.concatenate(stops)[order], np.concatenate(trained)[order], np.concatenate(fetched)[order]
     )
-    return _without_strangers(sequence, found)
+    return join_turns(sequence, passes, _without_other_loops(sequence, found))
 
 
-def _without_strangers(sequence: Sequence, found: Found) -> Found:
+def _without_other_loops(sequence: Sequence, found: Found) -> Found:
     """Drop turns without training whose batches come from places that never train: they are not of this loop."""
     if found.trained.all():
         return found
@@ -83,6 +73,8 @@ class Blocks:
         self.asked = np.add.reduceat(sequence.asks.astype(np.int64), self.first)
         self.events = np.add.reduceat(sequence.event.astype(np.int64), self.first)
         self.simple = (self.asked == 1) & sequence.delivered[self.first] & (self.events > 0)
+        self._only_fetch = self.simple & (self.events > 1) & self._asked_once()
+        self.simple &= ~self._only_fetch
         self._leaders = passes.distinct_keys(self.first[self.events > 0])  # where turns begin
         self._alone = passes.distinct_keys(self.first[self.simple])  # where one batch makes a turn
         # What a turn usually has: backward passes, and steps of the first optimizer.
@@ -91,6 +83,9 @@ class Blocks:
         self._usual_events = max(1, _median(self.events[self.simple], weights, 1))
         stepped = np.add.reduceat(self._steps, self.first)[self.simple]
         self._usual_steps = _median(stepped, weights, int(bool(self._steps.any())))
+        self._rounds = Rounds(sequence.entries.optimizer)
+        per_block = self._rounds.per_block(self.first, len(self.first))
+        self._usual_rounds = _median(per_block[self.simple], weights, int(bool(self._rounds)))
         self._fetched_ahead = self._passes_fetched_ahead()
         ends = np.add.reduceat((sequence.asks & ~sequence.delivered).astype(np.int64), self.first) > 0
         several = ~self.simple & ~ends & (self.asked > 1)
@@ -98,6 +93,16 @@ class Blocks:
         self.special = ~self.simple & ~self._alike
         # The end of a pass and nothing else, which is most of the rest.
         self.special &= ~((self.asked == 1) & (self.events == 0) & ~sequence.delivered[self.first])
+
+    def _asked_once(self) -> Bools:
+        """Return which blocks begin with the only batch asked for at that place and of that pass: for many steps."""
+        sequence = self.sequence
+        keys = (sequence.loader << 32) + sequence.site
+        known, which = np.unique(keys[sequence.delivered], return_inverse=True)
+        counts = np.bincount(np.ravel(which), sequence.entries.count[sequence.delivered], len(known))
+        _, _, single = self._passes.span(sequence.passes[self.first])
+        once: Bools = np.isin(keys[self.first], known[counts == 1]) & single
+        return once
 
     def _breaks(self) -> Bools:
         """Return which blocks hold rows of passes that did not overlap in time."""
@@ -168,13 +173,15 @@ class Blocks:
         groups = self._groups(asks, len(events) > 1)
         delivered = [group for group in groups if any(sequence.delivered[place] for place in group)]
         with_batch = [group for group in delivered if not self._left(group)]
-        units = self._units(events, bool(with_batch))
+        only_fetch = bool(self._only_fetch[block])
+        units = self._units(events, bool(with_batch) and not only_fetch)
         after_end = bool(groups) and groups[-1] not in delivered
         count = self._trained_turns(len(with_batch), after_end, len(units)) if len(events) else 0
+        count = len(units) if only_fetch else count
         skipped = max(0, len(with_batch) - count)
         if skipped and count and self._fetches_ahead(with_batch[0][0]):
             skipped = 0
-        turns = [np.array([[group[0], group[-1] + 1, False, True] for group in with_batch[:skipped]], np.int64)]
+        turns = [np.array([[group[0], self._last_batch(group) + 1, 0, 1] for group in with_batch[:skipped]], np.int64)]
         if count:
             begin = with_batch[skipped][0] if skipped < len(with_batch) else (groups[-1][0] if groups else first)
             # Where there are not as many units of training as turns, they are shared out in order.
@@ -207,6 +214,10 @@ class Blocks:
             groups[-1].append(asks[at])
         return groups
 
+    def _last_batch(self, group: list[int]) -> int:
+        """Return the last fetch of a turn that delivered a batch; the loop does not wait for what ends after it."""
+        return max(place for place in group if self.sequence.delivered[place])
+
     def _left(self, group: list[int]) -> bool:
         """Return whether the loop was left before the turn was complete: a loader of it had come to its end."""
         sequence = self.sequence
@@ -215,11 +226,14 @@ class Blocks:
 
     def _units(self, events: Ints, has_batch: bool) -> Ints:
         """Return where each unit of training ends: what a turn usually has of steps, or else of backward passes."""
-        if not has_batch and self._usual_steps:
+        ends = np.zeros(0, np.int64)
+        if not has_batch and self._rounds and self._usual_rounds:
+            ends = self._rounds.ends(events)[self._usual_rounds - 1 :: self._usual_rounds]
+        elif not has_batch and self._usual_steps:  # the record does not say which optimizer stepped
             total = np.cumsum(self._steps[events]) // self._usual_steps
             ends = events[np.diff(total, prepend=0) > 0]
-            if len(ends):
-                return ends
+        if len(ends):
+            return ends
         found = events[self._usual_events - 1 :: self._usual_events]
         return found if len(found) else events[-1:]
 

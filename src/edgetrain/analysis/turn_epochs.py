@@ -21,7 +21,7 @@ def number_epochs(sequence: Sequence, found: Found, passes: Passes) -> Ints:
         return np.zeros(0, np.int64)
     named = sequence.entries.epoch[found.stop - 1]
     if named.max() >= 0:
-        return _filled(named)
+        return _in_order(_filled(named))
     leader = _leaders(sequence, found)
     begins = np.ones(len(leader), bool)
     begins[1:] = leader[1:] != leader[:-1]
@@ -61,6 +61,13 @@ def _leaders(sequence: Sequence, found: Found) -> Ints:
         known = np.maximum.accumulate(np.where(earlier, 0, np.arange(len(leader))))
         leader = np.where(earlier, leader[known], leader)
     return leader
+
+
+def _in_order(named: Ints) -> Ints:
+    """Number epochs from 0 in the order they came, where several loops count their own."""
+    if np.all(named[1:] >= named[:-1]):
+        return named
+    return np.cumsum(np.append(0, named[1:] != named[:-1]))
 
 
 def _filled(named: Ints) -> Ints:

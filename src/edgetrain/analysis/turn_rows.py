@@ -21,8 +21,11 @@ TRAINED, NO_GRADIENTS, EVAL_MODE, TRAINED_IN_EVAL_MODE = 1, 2, 3, 4  # of the co
 SOON_US = 2_000
 WORKERS_STOPPED = -1  # the key of a row in which no loader was asked, but a pass's workers were stopped
 NAMES = ("loader", "generation", "epoch", "phase", "thread", "site", "batch", "forwards", "forwards_after",
-         "backwards", "steps", "other_steps", "launched_us")  # fmt: skip
-CONSTANT, PRESENT = ("loader", "generation", "epoch", "thread", "site"), ("loader", "site", "batch", "launched_us")
+         "backwards", "steps", "other_steps", "optimizer", "reaches_back", "launched_us")  # fmt: skip
+CONSTANT, PRESENT = (
+    ("loader", "generation", "epoch", "thread", "site", "optimizer"),
+    ("loader", "site", "batch", "launched_us"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class Entries:
     backwards: Ints
     steps: Ints
     other_steps: Ints
+    optimizer: Ints  # which one stepped first
+    reaches_back: Ints  # 1: the backward pass belongs to earlier forward passes as well; 0: those were skipped
     marked: Bools  # training was marked: a backward pass, a step, or the loop's word
     asked_us: Ints
     ready_us: Ints  # of the last row represented
@@ -80,6 +85,8 @@ class Entries:
             backwards=column["backwards"],
             steps=column["steps"],
             other_steps=column["other_steps"],
+            optimizer=column["optimizer"] if "optimizer" in column else np.full(len(first), NULL, np.int64),
+            reaches_back=column["reaches_back"] if "reaches_back" in column else np.full(len(first), NULL, np.int64),
             marked=column["launched_us"] != NULL,
             asked_us=minibatches["asked_us"][first],
             ready_us=minibatches["ready_us"][first + count - 1],
@@ -141,10 +148,18 @@ class Sequence:
         if forward_only.any() and not mid_step:
             # Only where the same place trains as well: a network may be shown a batch before training.
             keys = (loader << 32) + site
-            event |= forward_only & np.isin(keys, np.unique(keys[computed]))
+            event |= forward_only & np.isin(keys, np.unique(keys[computed])) & ~_was_skipped(entries)
         soon = np.zeros(len(loader), bool)
         soon[1:] = entries.asked_us[1:] - entries.ready_us[:-1] < SOON_US
         return cls(entries, entries.passes, site, loader, delivered, asks, event, soon, mid_step)
+
+
+def _was_skipped(entries: Entries) -> Bools:
+    """Return for each entry whether the next training leaves out the forward passes before it, or there is none."""
+    trained = np.append(np.flatnonzero(entries.trained), len(entries))
+    following = trained[np.searchsorted(trained, np.arange(len(entries)))]
+    skipped: Bools = np.append(entries.reaches_back, 0)[following] == 0
+    return skipped
 
 
 class Passes:

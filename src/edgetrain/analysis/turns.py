@@ -11,8 +11,10 @@ before it trained, and the training: one row in a plain loop, two with `zip(a, b
   but trained later, and every batch is a turn.
 - Steps without a fetch are a turn per step of the first optimizer.
 - Passes without gradients, or over loaders from places that never train, are not turns.
+- A batch that was fetched once and for all, for many steps, is the first step's.
 
-`turn_blocks` has the rules for what lies between two trainings, `turn_epochs` numbers the epochs.
+`turn_evaluation` takes evaluation out, `turn_blocks` has the rules for what lies between two trainings, `turn_epochs`
+numbers the epochs.
 """
 
 from __future__ import annotations
@@ -25,16 +27,8 @@ from numpy.typing import NDArray
 from edgetrain.analysis.row_runs import RowRuns
 from edgetrain.analysis.turn_blocks import Found, find_turns
 from edgetrain.analysis.turn_epochs import number_epochs
-from edgetrain.analysis.turn_rows import (
-    EVAL_MODE,
-    NO_GRADIENTS,
-    NULL,
-    TRAINED,
-    TRAINED_IN_EVAL_MODE,
-    Entries,
-    Passes,
-    Sequence,
-)
+from edgetrain.analysis.turn_evaluation import without_evaluation
+from edgetrain.analysis.turn_rows import EVAL_MODE, NO_GRADIENTS, NULL, TRAINED, Entries, Passes, Sequence
 from edgetrain.record import Table
 from edgetrain.schema import Doubt
 
@@ -71,8 +65,8 @@ class Turns:
         return len(self.epoch)
 
 
-def assemble(minibatches: Table) -> Turns:
-    """Return the turns of one process."""
+def assemble(minibatches: Table, watched: frozenset[int] = frozenset()) -> Turns:
+    """Return the turns of one process; `watched` are loaders that `edgetrain.watch` timed from outside."""
     if not len(minibatches):
         none = np.zeros(0, np.int64)
         return Turns(none, RowRuns(none, none), labelled=True)
@@ -84,18 +78,16 @@ def assemble(minibatches: Table) -> Turns:
     if not entries.trained.any():
         return _untrained(minibatches)
     fetching_began_us = int(entries.asked_us[entries.delivered].min()) if entries.delivered.any() else None
-    entries, doubts = _training_thread(entries)
+    entries, doubts = _training_thread(entries, watched)
+    fed = any(doubt.kind == OTHER_THREAD for doubt in doubts)
     entries = _in_order(entries)
-    evaluates = _evaluates(entries)
-    windows = evaluated = None
-    if evaluates.any():
-        windows, evaluated = _windows(entries, evaluates), entries.first[evaluates & entries.delivered]
-        entries = entries.take(~evaluates)
+    entries, evaluation = without_evaluation(entries)
     sequence = Sequence.of(entries)
     passes = Passes(sequence)
     found = find_turns(sequence, passes)
     epoch = number_epochs(sequence, found, passes)
     start, stop, rows, per_turn = _expanded(entries, found)
+    fetched = np.repeat(found.fetched & (not fed), per_turn)
     return Turns(
         epoch=np.repeat(epoch, per_turn),
         rows=rows,
@@ -103,12 +95,12 @@ def assemble(minibatches: Table) -> Turns:
         stop=stop,
         ends=entries.first[entries.asks & ~entries.delivered],
         trained=None if found.trained.all() else np.repeat(found.trained, per_turn),
-        fetched=None if found.fetched.all() else np.repeat(found.fetched, per_turn),
+        fetched=None if fetched.all() else fetched,
         marked=bool(entries.marked[found.start].all()),
-        evaluation_us=windows,
-        evaluation_rows=evaluated,
+        evaluation_us=None if evaluation is None else evaluation.windows_us,
+        evaluation_rows=None if evaluation is None else evaluation.rows,
         mid_step=sequence.mid_step,
-        began_us=fetching_began_us if any(doubt.kind == OTHER_THREAD for doubt in doubts) else None,
+        began_us=fetching_began_us if fed else None,
         doubts=doubts,
     )
 
@@ -150,7 +142,7 @@ def _one_row_each(minibatches: Table, keep: Bools, evaluated: Ints | None) -> Tu
     return Turns(epoch, rows, evaluation_rows=evaluated, labelled=True)
 
 
-def _training_thread(entries: Entries) -> tuple[Entries, tuple[Doubt, ...]]:
+def _training_thread(entries: Entries, watched: frozenset[int]) -> tuple[Entries, tuple[Doubt, ...]]:
     """Return the entries of the thread that trains, and doubts where others train or fetch as well."""
     thread, trained = entries.thread, entries.trained
     if np.all(thread == thread[0]):
@@ -169,11 +161,14 @@ def _training_thread(entries: Entries) -> tuple[Entries, tuple[Doubt, ...]]:
             )
         )
     trains_on = entries.delivered & (entries.phase != NO_GRADIENTS) & (entries.phase != EVAL_MODE)
-    if trains_on.any() and not trains_on[thread == main].any():
+    elsewhere = trains_on & (thread != main) & ~trained
+    here = np.unique(entries.loader[trains_on & (thread == main)])
+    if elsewhere.any() and not np.isin(here, list(watched)).any():
+        which = "a loader" if len(here) else "the loader"
         doubts.append(
             Doubt(
                 OTHER_THREAD,
-                "the loader is iterated by another thread than the one that trains: how long training waited for that "
+                f"{which} is iterated by another thread than the one that trains: how long training waited for that "
                 "thread cannot be seen; iterate the loader in the training loop, or wrap what the loop iterates in "
                 "edgetrain.watch",
             )
@@ -187,33 +182,3 @@ def _in_order(entries: Entries) -> Entries:
     if np.all(asked[1:] >= asked[:-1]):
         return entries
     return entries.take(np.argsort(asked, kind="stable"))
-
-
-def _evaluates(entries: Entries) -> Bools:
-    """Return which entries belong to evaluation: passes without gradients, or in evaluation mode."""
-    phase, delivered = entries.phase, entries.delivered
-    evaluates: Bools = delivered & (phase == NO_GRADIENTS)
-    usual, unusual = (int(entries.count[phase == which].sum()) for which in (TRAINED, TRAINED_IN_EVAL_MODE))
-    # A training that itself runs in evaluation mode (frozen batch norm) makes the mode say nothing.
-    if usual >= unusual:
-        evaluates |= delivered & (phase == EVAL_MODE)
-    passes = entries.passes
-    if usual > unusual > 0:
-        stepped = (entries.steps > 0) | (entries.other_steps > 0)
-        in_mode = delivered & (phase == TRAINED_IN_EVAL_MODE)
-        evaluates |= in_mode & ~np.isin(passes, np.unique(passes[stepped]))  # gradients of an attack, say
-    if evaluates.any():
-        ends = np.flatnonzero(~delivered & entries.asks)
-        only_evaluated = np.setdiff1d(passes[evaluates], passes[delivered & ~evaluates])
-        evaluates[ends] = np.isin(passes[ends], only_evaluated)
-    return evaluates
-
-
-def _windows(entries: Entries, evaluates: Bools) -> Ints:
-    """Return when evaluation was under way: from its first fetch until its pass ended, or else until the next fetch."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], evaluates, [False]]).astype(np.int8)))
-    first, last = edges[::2], edges[1::2] - 1
-    following = np.append(entries.asked_us, entries.ready_us[-1:])[last + 1]
-    ended = np.where(entries.delivered[last], following, entries.ready_us[last])
-    windows: Ints = np.stack([entries.asked_us[first], ended], axis=1)
-    return windows

@@ -60,11 +60,16 @@ class Loaders:
                 return number
             self._others[id(loader)] = (self._count, _reference(loader))
             return self._describe(loader)
-        known = own.get("_edgetrain_number")
-        if known is not None and known[0] == self._pid and known[1] < self._count:
-            return known[1]
+        number = self.known(loader)
+        if number is not None:
+            return number
         own["_edgetrain_number"] = (self._pid, self._count)
         return self._describe(loader)
+
+    def known(self, loader: Any) -> int | None:
+        """Return the number of a loader that has been iterated in this process; None where it has not."""
+        known = getattr(loader, "__dict__", {}).get("_edgetrain_number")
+        return known[1] if known is not None and known[0] == self._pid and known[1] < self._count else None
 
     def totals(self, number: int) -> Totals:
         """Return what was done with the batches of a loader."""

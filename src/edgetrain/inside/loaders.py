@@ -1,4 +1,4 @@
-"""The stopwatch around torch's loader in the training process: asked, ready, which worker, when it was sent.
+"""Times torch's loader in the training process: when a batch was asked for, ready, sent, and which worker made it.
 
 Methods of torch's iterators are wrapped: `__init__` and `_reset` (a pass begins), `__next__`, `_try_put_index` (an
 index is sent to a worker) and `_shutdown_workers`. Everything else is read off the iterator's own counters, whose names
@@ -7,6 +7,7 @@ are the same from torch 1.13 to 2.15: the delivered index is `_rcvd_idx - 1`.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import weakref
@@ -15,6 +16,7 @@ from time import monotonic_ns, thread_time_ns
 from typing import Any
 
 from . import counters, worker
+from .process import current
 from .rows import IDLE, UNKNOWN
 
 UNSIZED = (0, 0, 0)  # full minibatches per pass, their samples, samples of the one after: not known beforehand
@@ -40,8 +42,10 @@ class Pass:
         self.loader = loader  # its number
         self.source = source
         self.generation = session.pass_begins(loader)
+        session.passes[loader] = self
         self.totals: Totals = session.totals_of(loader)
         self.batches = 0
+        self.round: int | None = None  # which time a loader is iterated that keeps one iterator for good
         self.timeline: Any = session.timeline()
         self._full, self._size, self._remainder = sizes
 
@@ -73,6 +77,7 @@ class Pass:
             data = original(iterator)
         except BaseException:
             timeline.fetching = False
+            session.pass_ends(self)
             timeline.fetch_ended(self, asked_us if began_us is None else began_us, site, frame)
             raise
         ready_us = monotonic_ns() // 1000
@@ -84,7 +89,7 @@ class Pass:
             self.loader, self.generation, None, index, UNKNOWN, asked_us if began_us is None else began_us,
             ready_us, None, None, None, None, sent_us, made_by,
             self._size if index < self._full else self._samples(index, data), queued_us, cpu_us,
-            timeline.number, site, None, None, 0, 0, 0, None,
+            timeline.number, site, None, None, 0, 0, 0, None, None, None,
         ]  # fmt: skip
         if prepared is not None:
             prepared[:IDLE] = row[:IDLE]
@@ -264,8 +269,39 @@ def install(dataloader: Any, session_of: Any) -> None:
         return track.next(self, original_next)
 
     base.__next__ = __next__
+    _watch_iteration(dataloader.DataLoader)
     _wrap_own(dataloader._SingleProcessDataLoaderIter, session_of)
     _wrap_workers(dataloader._MultiProcessingDataLoaderIter, dataloader._utils.worker, session_of)
+
+
+def _watch_iteration(kind: Any) -> None:
+    """See loaders being iterated whose class has an `__iter__` of its own: one may keep the same iterator for good."""
+
+    def __init_subclass__(cls: Any, **arguments: Any) -> None:
+        super(kind, cls).__init_subclass__(**arguments)
+        _tell_iteration(cls)
+
+    waiting = list(kind.__subclasses__())
+    while waiting:
+        each = waiting.pop()
+        waiting += each.__subclasses__()
+        _tell_iteration(each)
+    kind.__init_subclass__ = classmethod(__init_subclass__)
+
+
+def _tell_iteration(kind: Any) -> None:
+    original = kind.__dict__.get("__iter__")
+    if not callable(original):
+        return
+
+    @functools.wraps(original)
+    def __iter__(self: Any) -> Any:
+        session = current()
+        if session is not None:
+            session.iterated(self)
+        return original(self)
+
+    kind.__iter__ = __iter__
 
 
 def _wrap_own(own: Any, session_of: Any) -> None:
@@ -332,7 +368,8 @@ def _wrap_workers(several: Any, workers: Any, session_of: Any) -> None:
             with track.session.guard("the stop of a loader's workers could not be timed"):
                 timeline = track.session.timeline()
                 if not timeline.fetching:  # else it is the end of a pass, timed by `next`
-                    timeline.workers_stopped(track, began_ns // 1000, monotonic_ns() // 1000)
+                    ended_us = monotonic_ns() // 1000
+                    timeline.workers_stopped(track, began_ns // 1000, ended_us, sys._getframe(1))
 
     several.__init__ = __init__
     several._reset = _reset

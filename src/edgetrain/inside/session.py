@@ -33,7 +33,7 @@ from .timeline import Timeline
 
 ATTEND_EVERY = 8  # rows; a divisor of COST_EVERY
 WAKE_INTERVAL_S = 0.45  # of the writer thread, twice per flush: so it notices when the process is stopped
-STOPPED_S = 0.4  # the writer thread woke this much late, and meanwhile the process used next to no CPU time
+STOPPED_S = 0.4  # the writer thread woke this late, and the process used hardly any CPU time meanwhile
 STOPPED_CPU_SHARE = 0.1
 
 
@@ -90,7 +90,10 @@ class Session:
         self._timelines: dict[int, Timeline] = {}
         self._here: Timeline | None = None  # the one used last
         self._first_optimizer: Any = None
+        self._optimizers = 0  # that have stepped
         self._loaders = facts.Loaders(self.guard)
+        # The passes under way, by the number of their loader.
+        self.passes: weakref.WeakValueDictionary[int, loaders.Pass] = weakref.WeakValueDictionary()
         self._epochs_done: list[dict[str, Any]] = []
         self._facts_path = facts.claim(run)
         self._dirty = True
@@ -169,13 +172,13 @@ class Session:
 
     # ---- what hooks call -----------------------------------------------------------------------------------------
 
-    def backward_begins(self) -> bool:
+    def backward_begins(self, roots: Any = None) -> bool:
         """Return False where this one runs inside another (a checkpoint recomputes) and is part of it."""
         if self.in_backward is not None:
             return False
         self.in_backward = self.timeline()
         with self.guard("a backward pass could not be recorded"):
-            self.in_backward.backward_begins()
+            self.in_backward.backward_begins(roots)
         return True
 
     def backward_ended(self, failed: bool = False) -> None:
@@ -196,7 +199,15 @@ class Session:
                 self.note(parameters=sum(p.numel() for group in optimizer.param_groups for p in group["params"]))
         timeline = self.in_backward or self.timeline()
         with self.guard("an optimizer step could not be recorded"):
-            timeline.stepped(optimizer is first)
+            timeline.stepped(self._number(optimizer), optimizer is first)
+
+    def _number(self, optimizer: Any) -> int:
+        """Return the number of an optimizer of this process, in order of their first steps."""
+        known = optimizer.__dict__.get("_edgetrain_number")
+        if known is None or known[0] != self.pid:
+            known = optimizer.__dict__["_edgetrain_number"] = (self.pid, self._optimizers)
+            self._optimizers += 1
+        return int(known[1])
 
     def loop_began_us(self) -> int:
         """Return when the step began of which the first thing seen is its backward pass or its update."""
@@ -233,6 +244,18 @@ class Session:
         generation = self._loaders.passes.get(number, 0)
         self._loaders.passes[number] = generation + 1
         return generation
+
+    def pass_ends(self, track: loaders.Pass) -> None:
+        """A pass has come to its end."""
+        if self.passes.get(track.loader) is track:
+            del self.passes[track.loader]
+
+    def iterated(self, loader: Any) -> None:
+        """A loader with an `__iter__` of its own is iterated: if its last pass goes on, an epoch begins here."""
+        number = self._loaders.known(loader)
+        track = None if number is None else self.passes.get(number)
+        if track is not None:
+            track.round = 0 if track.round is None else track.round + 1
 
     def own_fetches(self) -> stream.StreamWriter:
         """Return the stream for minibatches that the loop fetches itself."""
@@ -288,7 +311,7 @@ class Session:
 
     @contextlib.contextmanager
     def guard(self, what: str) -> Iterator[None]:
-        """Turn an error of ours into a note in the record."""
+        """Turn an error of the recorder into a note in the record."""
         try:
             yield
         except Exception as error:
@@ -362,12 +385,12 @@ class Session:
         return {"loaders": self._loaders.described(), "epochs": list(self._epochs_done)}
 
     def _forked(self) -> None:
-        # In a forked child: rows in hand are the parent's to write.
+        # In a forked child: the parent writes the rows collected so far.
         if self.pid != os.getpid():
             self.ended = True
             self.send_rows_to(lambda row: None)
 
 
 def was_stopped(late_s: float, cpu_s: float) -> bool:
-    """Return whether a process whose thread woke this late stood still: it used next to no CPU time meanwhile."""
+    """Return whether a process whose thread woke this late was stopped: it used hardly any CPU time meanwhile."""
     return late_s > STOPPED_S and cpu_s < STOPPED_CPU_SHARE * late_s

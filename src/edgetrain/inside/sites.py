@@ -26,12 +26,35 @@ class Sites:
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, ...], int] = {}
+        self._keys: list[tuple[int, ...]] = []  # by number
         # By the id of a code object: instructions that count as the one after them; None: frames of it do not count.
         self._known: dict[int, frozenset[int] | None] = {}
-        self._codes: list[Any] = []  # keeps those alive: an id is good for as long as its object lives
+        self._codes: dict[int, Any] = {}  # keeps those alive: an id is good for as long as its object lives
 
     def number(self, frame: Any) -> int | None:
         """Return the number of the place that this frame is at; None where there are too many."""
+        place = self._key(frame)
+        number = self._numbers.get(place)
+        if number is None and len(self._numbers) < MAX_SITES:
+            number = self._numbers[place] = len(self._numbers)
+            self._keys.append(place)
+        return number
+
+    def has_gone_on(self, site: int | None, frame: Any) -> bool:
+        """Return whether the program, now at this frame, has left the statement that asked for a batch at a place.
+
+        Not while the batch is still on its way to the loop: in `next(iter(loader))`, or in a function that returns it.
+        """
+        if site is None:
+            return False
+        here, there = self._key(frame), self._keys[site]
+        if here == there or not there:
+            return False
+        code = self._codes.get(there[0])
+        suspended = code is not None and bool(code.co_flags & CO_GENERATOR)  # a generator that has delivered it
+        return here[:1] == there[:1] or suspended
+
+    def _key(self, frame: Any) -> tuple[int, ...]:
         known = self._known
         key = []
         left = DEPTH
@@ -44,11 +67,7 @@ class Sites:
                 key.append(at + PRECALL_BYTES if at in moved else at)
                 left -= 1
             frame = frame.f_back
-        place = tuple(key)
-        number = self._numbers.get(place)
-        if number is None and len(self._numbers) < MAX_SITES:
-            number = self._numbers[place] = len(self._numbers)
-        return number
+        return tuple(key)
 
     def generator(self, frame: Any) -> int:
         """Return which generator asks for a batch in this frame, as a number; 0 where it is not a generator."""
@@ -65,7 +84,7 @@ class Sites:
         if name != "torch" and not name.startswith(SKIPPED):
             moved = frozenset() if PRECALL is None else _places(code.co_code, PRECALL)
         if len(self._codes) < MAX_SITES:
-            self._codes.append(code)
+            self._codes[id(code)] = code
             self._known[id(code)] = moved
         return moved
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import heapq
 import os
 import sys
 from time import monotonic_ns
@@ -16,6 +17,7 @@ from typing import Any
 from .process import current
 
 MARK = "_edgetrain_wrapped"
+MAX_NODES = 2000  # checked to see what a backward pass goes through; about one microsecond each
 MARKS: Any = collections.deque(maxlen=8)  # (instant in µs, autograd nodes made by then) of what often begins a step
 
 
@@ -31,7 +33,7 @@ def install(torch: Any, session_of: Any) -> None:
 
 
 def _compiling() -> bool:
-    """Return whether torch is tracing a program: what is being compiled must not contain calls of ours."""
+    """Return whether torch is tracing a program: what is being compiled must not contain calls of the recorder."""
     compiler = getattr(sys.modules.get("torch"), "compiler", None)
     asked = getattr(compiler, "is_compiling", None)
     return bool(asked is not None and asked())
@@ -45,7 +47,8 @@ def watch_backward(autograd: Any, session_of: Any) -> None:
 
     def timed(original: Any, args: Any, kwargs: Any) -> Any:
         session = None if _compiling() else session_of()
-        if session is None or not session.finds_steps or not session.backward_begins():
+        roots = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
+        if session is None or not session.finds_steps or not session.backward_begins(roots):
             return original(*args, **kwargs)
         try:
             result = original(*args, **kwargs)
@@ -196,6 +199,36 @@ def nodes_by_making_one(torch: Any) -> Any:
 
     count()
     return count
+
+
+def reaches_back(roots: Any, since: int, until: int) -> bool | None:
+    """Return whether a backward pass from these tensors goes through nodes made between two counts of nodes.
+
+    The oldest nodes are checked first: those of the oldest loss of a sum are found at once. None where it cannot be
+    known.
+    """
+    if _counter() is None:
+        return None  # counts are not the numbers of nodes
+    known: dict[int, Any] = {}  # keeps nodes alive: an id is good for as long as its object lives
+    waiting: list[tuple[int, int]] = []
+
+    def add(node: Any) -> None:
+        if node is not None and id(node) not in known:
+            known[id(node)] = node
+            heapq.heappush(waiting, (node._sequence_nr(), id(node)))
+
+    for root in roots if isinstance(roots, (list, tuple)) else [roots]:
+        add(getattr(root, "grad_fn", None))
+    for _ in range(MAX_NODES):
+        if not waiting:
+            break
+        number, identity = heapq.heappop(waiting)
+        if since <= number < until:
+            return True
+        if number >= until:
+            for node, _ in known[identity].next_functions:
+                add(node)
+    return False
 
 
 def stretch() -> float:

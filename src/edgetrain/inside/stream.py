@@ -52,7 +52,7 @@ MINIBATCHES = (
     ("batch", "delta"),  # the loader's index of this minibatch within the pass; None: no batch was delivered
     ("phase", "plain"),  # 1 trained in this interval, 2 gradients were off, 3 evaluation mode, 4 both 1 and 3, else 0
     ("asked_us", "delta"),  # the loop asked the loader; without a fetch: the interval began
-    ("ready_us", "after:asked_us"),  # the batch was in the loop's hands, or the fetch ended without one
+    ("ready_us", "after:asked_us"),  # the loop had received the batch, or the fetch ended without one
     ("copied_us", "after:ready_us"),  # it was on the accelerator
     ("launched_us", "after:ready_us"),  # the host had issued the last backward pass or step of the interval
     ("done_us", "after:ready_us"),  # that had finished on the accelerator
@@ -69,6 +69,8 @@ MINIBATCHES = (
     ("backwards", "plain"),  # backward passes that ended in the interval
     ("steps", "plain"),  # steps of the optimizer that was first to step in this process
     ("other_steps", "plain"),  # steps of other optimizers
+    ("optimizer", "plain"),  # which optimizer stepped first in the interval, in order of their first steps; None: none
+    ("reaches_back", "plain"),  # 1: its backward pass reached forward passes of earlier intervals that had none; 0: not
     ("idle_us", "after:asked_us"),  # the accelerator had finished what was issued before this fetch, if in mid-step
 )
 
@@ -321,7 +323,7 @@ def append_event(path: str, kind: str, text: str, **facts: Any) -> None:
 
 
 def write_json(path: str, document: Any) -> None:
-    """Replace a JSON file as one step: a reader sees the old one or the new one, never half of either."""
+    """Replace a JSON file atomically: a reader sees the old one or the new one, never half of either."""
     temporary = "%s.%d.tmp" % (path, os.getpid())
     with open(temporary, "w") as file:
         json.dump(document, file, indent=1, default=str)

@@ -8,10 +8,11 @@ minibatches of rows.
 
 from __future__ import annotations
 
+import sys
 from time import monotonic_ns, sleep, thread_time_ns
 from typing import Any
 
-from . import counters
+from . import counters, steps
 from .rows import (
     ASKED,
     BACKWARDS,
@@ -26,9 +27,12 @@ from .rows import (
     IDLE,
     LAUNCHED,
     NO_GRADIENTS,
+    OPTIMIZER,
     OTHER_STEPS,
     PHASE,
+    REACHES_BACK,
     READY,
+    SITE,
     STEPS,
     TRAINED,
     TRAINED_IN_EVAL_MODE,
@@ -60,10 +64,12 @@ class Timeline:
         self.schedstat = counters.open_schedstat()
         self._counters: counters.ThreadCounters | None = None
         self._nodes = 0  # autograd's count when the row was opened, or when its last backward pass ended
+        self._unused_nodes: int | None = None  # its count before the first forward pass that has no backward pass yet
         self._count_nodes = session.count_nodes
         self._grad_enabled = session.grad_enabled
         self._making: list[tuple[int, int]] = []  # from when to when iterators were made, since the last fetch
         self._generator = 0  # the generator that met the end of a pass in the last row
+        self._made_at: int | None = None  # the place in the program where the last iterator was made, after such an end
         self._untrained: list[Any] = []  # passes that delivered since the last training
         self._computing_ns = 0  # since when what a simulated board stretches has been going on
 
@@ -75,7 +81,8 @@ class Timeline:
             row[PHASE] = NO_GRADIENTS
         elif not self.session.training_mode:
             row[PHASE] = EVAL_MODE
-        row[EPOCH] = self.session.label
+        label = self.session.label
+        row[EPOCH] = track.round if label is None and track is not None else label
         self.row = row
         self.track = track
         if self._count_nodes is not None:
@@ -101,6 +108,8 @@ class Timeline:
                     track.totals.trained += 1
                 self._untrained.clear()
         else:
+            if made and self._unused_nodes is None:
+                self._unused_nodes = self._nodes
             if not self._grad_enabled():
                 row[PHASE] = NO_GRADIENTS
             elif row[PHASE] == UNKNOWN and not self.session.training_mode:
@@ -115,6 +124,10 @@ class Timeline:
         if self.fetching:
             return  # within another's fetch, and part of it
         began_us, made_us = began_ns // 1000, monotonic_ns() // 1000
+        row = self.row
+        self._made_at = None
+        if row is not None and row[BATCH] is None and began_us - row[READY] < SAME_STATEMENT_US:
+            self._made_at = self.session.sites.number(sys._getframe(1))
         if self._making and began_us - self._making[-1][1] < SAME_STATEMENT_US:
             began_us = min(began_us, self._making.pop()[0])
         self._making = self._making[-9:] + [(began_us, made_us)]
@@ -122,14 +135,14 @@ class Timeline:
     def pass_asked(self, track: Any, asked_us: int, frame: Any) -> int:
         """Return when the wait for the first batch of a pass began; write what else the loop waited for before it.
 
-        It began with the making of the iterator, where that was made by the same statement. Where a generator met the
-        end of one pass and goes on with the next, the loop has been waiting since it asked that generator.
+        It began with the making of the iterator, where that was made by the same statement. Where a generator (or
+        `itertools.chain`) met the end of one pass and goes on with the next, the loop has been waiting since it asked.
         """
         making, self._making = self._making, []
         if making and asked_us - making[-1][1] < SAME_STATEMENT_US:
             asked_us = making.pop()[0]
         row = self.row
-        if row is not None and self._generator and self._generator == self.session.sites.generator(frame):
+        if row is not None and self._goes_on(row, frame):
             asked_us = row[READY] = row[ASKED]
             making = []
         if row is not None:
@@ -140,6 +153,13 @@ class Timeline:
                 self.session.rows += 1
         return asked_us
 
+    def _goes_on(self, row: list[Any], frame: Any) -> bool:
+        """Return whether the pass that is asked goes on where another one met its end, within the same statement."""
+        if self._generator and self._generator == self.session.sites.generator(frame):
+            return True
+        chained = row[BATCH] is None and row[LAUNCHED] is None and row[SITE] is not None
+        return chained and row[SITE] == self._made_at
+
     def fetch_ended(self, track: Any, asked_us: int, site: int | None, frame: Any) -> None:
         """A `next` delivered no batch: the pass is over, or failed."""
         row = row_without_batch(track.loader, track.generation, asked_us, monotonic_ns() // 1000, self.number, site)
@@ -148,13 +168,13 @@ class Timeline:
         if track.batches >= ENOUGH_TO_ANCHOR and track.totals.trained:
             self.session.anchor()
 
-    def workers_stopped(self, track: Any, began_us: int, ended_us: int) -> None:
-        """A pass that was left had its workers stopped.
+    def workers_stopped(self, track: Any, began_us: int, ended_us: int, frame: Any) -> None:
+        """A pass that was left had its workers stopped, while the program was at this frame.
 
-        Where nothing has been done with its batch yet, as in `next(iter(loader))`, the loop still waits for that batch.
+        Where the loop does not have its batch yet, as in `next(iter(loader))`, it still waits for that batch.
         """
         row = self.row
-        if row is not None and self.track is track and row[BATCH] is not None and not self._trained_or_computed(row):
+        if row is not None and self.track is track and row[BATCH] is not None and not self._has(row, frame):
             row[READY] = ended_us
             self._computing_ns = monotonic_ns()
             return
@@ -162,8 +182,10 @@ class Timeline:
             self.close()
         self.open(row_without_batch(track.loader, track.generation, began_us, ended_us, self.number, None), None)
 
-    def _trained_or_computed(self, row: list[Any]) -> bool:
-        return row[LAUNCHED] is not None or (self._count_nodes is not None and self._count_nodes() != self._nodes)
+    def _has(self, row: list[Any], frame: Any) -> bool:
+        """Return whether the loop has the batch of this row."""
+        computed = self._count_nodes is not None and self._count_nodes() != self._nodes
+        return row[LAUNCHED] is not None or computed or self.session.sites.has_gone_on(row[SITE], frame)
 
     def mark_idle(self) -> list[Any] | None:
         """Have the accelerator report, into the row returned, when it has finished what was issued before this fetch.
@@ -233,14 +255,20 @@ class Timeline:
 
     # ---- what hooks see ------------------------------------------------------------------------------------------
 
-    def backward_begins(self) -> None:
-        """A backward pass begins."""
-        made = None
+    def backward_begins(self, roots: Any = None) -> None:
+        """A backward pass begins, from these tensors."""
+        made, reaches = None, None
+        if self._unused_nodes is not None and self._unused_nodes < self._nodes:
+            # Were those forward passes left for this one, or were their minibatches skipped?
+            reaches = steps.reaches_back(roots, self._unused_nodes, self._nodes)
+        self._unused_nodes = None
         if self.row is not None and self._count_nodes is not None:
             made = self._count_nodes() - self._nodes
         if self.row is None or self.row[BACKWARDS]:
             self._continue(0)
         self.row[FORWARDS] = made
+        if reaches is not None:
+            self.row[REACHES_BACK] = int(reaches)
 
     def backward_ended(self) -> None:
         """A backward pass has been issued."""
@@ -256,13 +284,15 @@ class Timeline:
         if entered:
             self.session.spent(entered)
 
-    def stepped(self, first_optimizer: bool) -> None:
-        """An optimizer step has been issued."""
+    def stepped(self, optimizer: int, first_optimizer: bool) -> None:
+        """A step of the optimizer of this number has been issued."""
         entered = thread_time_ns() if self.costing else 0
         self._stretch(stepped=True)
-        if self.row is None or (first_optimizer and self.row[STEPS] and not self.session.in_backward):
+        if self.row is None or (self.row[OPTIMIZER] == optimizer and not self.session.in_backward):
             self._continue(None)
         row = self.row
+        if row[OPTIMIZER] is None:
+            row[OPTIMIZER] = optimizer
         row[STEPS if first_optimizer else OTHER_STEPS] += 1
         self._issued(row, monotonic_ns() // 1000)
         if entered:
@@ -290,7 +320,8 @@ class Timeline:
     def _issued(self, row: list[Any], now_us: int) -> None:
         session = self.session
         row[PHASE] = TRAINED if session.training_mode else TRAINED_IN_EVAL_MODE
-        row[EPOCH] = session.label
+        if session.label is not None:
+            row[EPOCH] = session.label
         again = row[LAUNCHED] is not None
         row[LAUNCHED] = now_us
         cuda = session.find_cuda()

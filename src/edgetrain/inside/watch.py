@@ -25,6 +25,7 @@ def watch(loader: Any, timing: str = "async") -> Iterator[Any]:
 
     recording = session.begin(run_directory(), timing, steps=True)
     if _is_torch(loader):
+        recording.timeline().iterator_made(began_ns)  # the first call waits for the recording to begin
         for batch in loader:
             yield batch
     else:

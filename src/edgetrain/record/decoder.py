@@ -19,7 +19,7 @@ from edgetrain.errors import StoreError
 from edgetrain.inside.stream import ALL_NULL, COLUMN, FRAME, MAGIC, PLANES, SOME_NULL, checksum
 from edgetrain.record.table import NULL, ArrayTable, Column, Condensed, Table, Windows
 
-MAX_HEADER_BYTES = 1 << 20  # a longer header line is not one of ours
+MAX_HEADER_BYTES = 1 << 20  # a longer header line was not written by edgetrain
 STREAM_VERSION = 1
 IntArray = NDArray[np.int64]
 FLOATS = {"f4": 4, "f8": 8}  # encodings that are plain floats, and their size
@@ -132,7 +132,7 @@ class StreamTable(Table):
     ) -> Condensed:
         names = [name for name in names if name in self._specs]
         alike = np.ones(len(self._frames), bool)
-        for name in (*constant, *equal):
+        for name in (*(each for each in constant if each in self._specs), *equal):
             alike &= (self._heads[name]["code"] & (PLANES | SOME_NULL)) == 0
         for name in (*present, *equal):
             alike &= (self._heads[name]["code"] & (SOME_NULL | ALL_NULL)) == 0

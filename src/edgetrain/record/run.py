@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from edgetrain.record.facts import Event, ProcessFacts, SamplerReport
 from edgetrain.record.manifest import Manifest
 from edgetrain.record.table import ArrayTable, Table
+
+TRAINED_PHASES = (1, 4)  # of the column `phase`: a backward pass or step was seen, in training or evaluation mode
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,12 @@ class Process:
     facts: ProcessFacts = field(default_factory=ProcessFacts)
     minibatches: Table = field(default_factory=ArrayTable)
     workers: Table = field(default_factory=ArrayTable)  # of its loader workers, one row per minibatch
+
+    @property
+    def trained(self) -> bool:
+        """Whether a backward pass or an optimizer step was recorded; a record without phases has training only."""
+        rows = self.minibatches
+        return bool(len(rows)) and ("phase" not in rows or bool(np.isin(rows.once("phase"), TRAINED_PHASES).any()))
 
 
 @dataclass(frozen=True)
@@ -38,9 +48,19 @@ class Run:
     path: Path | None = None  # None: the run is in memory only
 
     @property
+    def training(self) -> tuple[Process, ...]:
+        """The processes that trained: not those that only iterated a loader, for statistics or to fill a cache.
+
+        All of them where none is known to have trained.
+        """
+        if len(self.processes) < 2:
+            return self.processes
+        return tuple(process for process in self.processes if process.trained) or self.processes
+
+    @property
     def main(self) -> Process:
-        """The process with the most minibatches; of several equal ones the first."""
-        return max(self.processes, key=lambda process: len(process.minibatches), default=Process())
+        """The training process with the most minibatches; of several equal ones the first."""
+        return max(self.training, key=lambda process: len(process.minibatches), default=Process())
 
     def minibatches(self) -> Table:
         """Return one row per batch that a loader of the main process delivered; columns as in docs/format.md.
