@@ -1,5 +1,6 @@
 """Experiments are handed out, asked for again, tried again within limits, and sent elsewhere as the plan says."""
 
+import contextlib
 import hashlib
 import json
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgetrain.documents import to_document
-from edgetrain.fleet import Fleet, FleetCampaign, local_inventory
+from edgetrain.errors import FleetError, UsageError
+from edgetrain.fleet import Fleet, FleetBoard, FleetCampaign, FleetInventory, local_inventory
 from edgetrain.fleet.board_work import BoardOutcome, FetchedFile
 from edgetrain.fleet.dispatch import MOST_LOSSES, Dispatch
 from edgetrain.fleet.link import TaskAnswer
@@ -149,7 +151,31 @@ def test_runs_that_fit_on_lost_boards_only_fail_with_the_reason(tmp_path):
     place = Placement(every_unit=True, when_lost="elsewhere", wait_s=1)
     campaign, _ = carry(tmp_path, done, away=("nano-2",), place=place)
     assert len(campaign.known.done) == 2 and len(campaign.known.failed) == 2
-    assert all("away" in reason for reason in campaign.known.failed.values())
+    assert all("disconnected" in reason for reason in campaign.known.failed.values())
+
+
+def test_a_board_on_which_everything_fails_at_once_does_not_take_the_runs_of_the_others(tmp_path):
+    said = set()
+
+    def answer(link, board, request):
+        return TaskAnswer(error="No space left on device") if board == "nano-1" else done(link, board, request)
+
+    def announce(progress):
+        said.update(one.problem for one in progress.boards if one.problem is not None)
+
+    campaign, link = carry(tmp_path, answer, announce=announce, repeats=10, retries=1)
+    assert len(campaign.known.done) == 20 and not campaign.known.failed
+    assert [board for board, _ in link.asked].count("nano-1") == 3
+    assert len(said) == 1 and "nano-1: 3 runs in a row failed" in said.pop()
+
+
+def test_a_run_that_failed_on_one_board_is_tried_on_another(tmp_path):
+    def answer(link, board, request):
+        bad = board == "nano-1" and request["experiment"]["loading"]["workers"] == 0
+        return TaskAnswer(error="no") if bad else done(link, board, request)
+
+    campaign, _ = carry(tmp_path, answer, repeats=2, retries=1)
+    assert len(campaign.known.done) == 4
 
 
 def test_a_campaign_started_again_does_only_what_is_missing(tmp_path):
@@ -159,6 +185,33 @@ def test_a_campaign_started_again_does_only_what_is_missing(tmp_path):
     carry(tmp_path, answer, retries=0)
     campaign, link = carry(tmp_path, done, retries=0)
     assert len(link.asked) == 1 and len(campaign.known.done) == 2 and not campaign.known.failed
+
+
+class UnreachableFleet(Fleet):
+    """A fleet whose boards cannot be started."""
+
+    @contextlib.contextmanager
+    def running(self, boards=None):
+        yield {one.name: f"{one.name} (10.0.0.2): cannot be reached by ssh" for one in boards or ()}
+
+
+def test_a_campaign_none_of_whose_boards_can_be_started_ends_with_the_reasons(tmp_path):
+    fleet = UnreachableFleet(local_inventory(("nano", "nano")), tmp_path)
+    campaign = FleetCampaign(Plan("d", {"network": "lenet5"}), fleet, FolderStore(tmp_path / "store"))
+    with pytest.raises(
+        FleetError, match=r"no board could be started: nano-1 \(10.0.0.2\): cannot be reached .*; nano-2"
+    ):
+        campaign.carry_out()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [({"device": "sim:nano"}, "leave `device:` out"), ({"folders": {"ssd": "/"}}, "`storage:` of the boards")],
+)
+def test_what_a_plan_says_about_one_machine_is_refused_on_a_fleet(tmp_path, more, words):
+    fleet = Fleet(FleetInventory("lab", (FleetBoard("far", "nano", address="10.0.0.2"),)), tmp_path)
+    with pytest.raises(UsageError, match=words):
+        FleetCampaign(Plan("d", {"network": "lenet5"}, **more), fleet, FolderStore(tmp_path / "store"))
 
 
 def test_the_outlook_names_boards_and_divides_the_time_among_them(tmp_path):

@@ -4,7 +4,8 @@ import pytest
 
 from edgetrain.errors import FleetError
 from edgetrain.fleet import FleetBoard, FleetInventory
-from edgetrain.fleet.hosts import SshHost, explain, ssh_command
+from edgetrain.fleet.agent import ProcessStart
+from edgetrain.fleet.hosts import SshHost, ThisHost, explain, login, spell_command, ssh_command
 
 
 def inventory(board, **more):
@@ -40,6 +41,26 @@ def test_a_name_that_begins_with_a_dash_is_refused(more):
 )
 def test_a_failed_ssh_is_explained(status, errors, words):
     assert words in explain(status, errors, ["python9"])
+
+
+def test_what_to_do_by_hand_is_spelled_with_the_keys_and_the_port_of_the_inventory():
+    board = FleetBoard("a", "nano", address="10.0.0.2", user="ubuntu", ssh_port=2222)
+    by_hand = login(inventory(board, identity="~/key", known_hosts="hosts"), board)
+    assert by_hand == "-i ~/key -o UserKnownHostsFile=hosts -p 2222 ubuntu@10.0.0.2"
+    text = explain(255, "Host key verification failed.\n", ["python3"], by_hand)
+    assert text.endswith(f"ssh {by_hand}")
+
+
+def test_a_home_folder_is_that_of_the_other_machine():
+    assert spell_command(["~/my venv/bin/python", "-m", "x y"]) == "\"$HOME\"/'my venv/bin/python' -m 'x y'"
+    assert spell_command(["/opt/py thon"]) == "'/opt/py thon'"
+
+
+def test_what_goes_wrong_on_this_machine_is_named_with_its_board(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(FleetError, match="a: Not a directory") as caught:
+        ThisHost().start(ProcessStart(str(tmp_path / "file"), "a", (), ""))
+    assert caught.value.host == "a"
 
 
 def test_a_host_that_cannot_be_reached_is_named_with_its_address():

@@ -100,7 +100,9 @@ def fleet_doctor(fleet: InventoryLike = "local", home: Path | None = None) -> Fl
 def fleet_up(fleet: InventoryLike = "local", home: Path | None = None) -> FleetStatus:
     """Start the fleet's scheduler and one worker per board; they stay until `fleet_down`."""
     boards = open_fleet(fleet, home)
-    _raise_problems(boards.up(keep=True), "started")
+    problems = boards.up(keep=True)
+    others = len(boards.inventory.boards) - len(problems)
+    _raise_problems(problems, "started", f"; the other {others} are up until `fleet down`" if others else "")
     return status_of(boards)
 
 
@@ -124,8 +126,8 @@ def fleet_status(fleet: InventoryLike = "local", home: Path | None = None) -> Fl
     return status_of(open_fleet(fleet, home))
 
 
-def _raise_problems(problems: dict[str, str], what: str) -> None:
+def _raise_problems(problems: dict[str, str], what: str, rest: str = "") -> None:
     if problems:
-        raise FleetError(
-            f"{len(problems)} boards could not be {what}: " + "; ".join(problems[name] for name in sorted(problems))
-        )
+        count = "1 board" if len(problems) == 1 else f"{len(problems)} boards"
+        reasons = "; ".join(problems[name] for name in sorted(problems))
+        raise FleetError(f"{count} could not be {what}: {reasons}{rest}")

@@ -12,15 +12,17 @@ from edgetrain.cli.output import print_result
 from edgetrain.errors import EdgetrainError
 from edgetrain.report import show_fleet, show_fleet_doctor, show_fleet_preview
 
-FleetArgument = Annotated[str, typer.Argument(help="The inventory, a YAML file; or local: four simulated boards.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be started or stopped, and stop.")]
+FleetArgument = Annotated[
+    str, typer.Argument(help="The inventory of the fleet (a YAML file), or `local` for four simulated boards.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be started or stopped; change nothing.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     verbs = typer.Typer(
-        help="Check, start and stop the boards of a fleet.\n\nA campaign brings its fleet up itself; `up` keeps it for"
-        " several.\n\nExample: edgetrain fleet up local",
+        help="Check, start and stop the boards of a fleet.\n\nA campaign starts its fleet itself; `fleet up` keeps it "
+        "running for several campaigns.\n\nExample: edgetrain fleet up local",
         no_args_is_help=True,
     )
     verbs.command("doctor")(doctor)
@@ -31,13 +33,13 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(fleet: FleetArgument = "local", json: JsonOption = False) -> None:
-    """Check versions, clocks, free space and permissions of all boards; exit status 1 where something is wrong.
+    """Check versions, clocks, free space and permissions of all boards; the exit status is 1 if something is wrong.
 
     Example: edgetrain fleet doctor fleet.yaml
     """
     found = api.fleet_doctor(fleet)
     print_result(found, show_fleet_doctor, json)
-    wrong = [check.name for check in found.checks if check.problems]
+    wrong = [*(["this machine"] if found.problems else []), *(check.name for check in found.checks if check.problems)]
     if wrong:
         raise EdgetrainError(f"something is wrong with {', '.join(wrong)}; see above")
 
@@ -54,7 +56,7 @@ def up(fleet: FleetArgument = "local", dry_run: DryRun = False, json: JsonOption
 
 
 def down(fleet: FleetArgument = "local", dry_run: DryRun = False, json: JsonOption = False) -> None:
-    """Stop the workers and the scheduler; an experiment that runs is finished by itself.
+    """Stop the workers and the scheduler; a running experiment continues to its end.
 
     Example: edgetrain fleet down fleet.yaml
     """
@@ -62,7 +64,7 @@ def down(fleet: FleetArgument = "local", dry_run: DryRun = False, json: JsonOpti
 
 
 def status(fleet: FleetArgument = "local", json: JsonOption = False) -> None:
-    """Show which processes of a fleet run.
+    """Show which processes of a fleet are running.
 
     Example: edgetrain fleet status fleet.yaml
     """

@@ -45,8 +45,9 @@ def variability(
     deviation over mean) has its 90 % interval, which is wide if there are few units. Outliers among the units are
     named. `--detect 2` gives the number of runs, or of units, that it takes to show a difference of 2 %.
 
-    To get such runs: a plan with `repeats: 3`, carried out on each unit (`edgetrain campaign plan.yaml --fresh --device
-    sim:xavier-nx?unit=1`, then unit=2, …). Units are identified by serial number, else by host name.
+    To get such runs: a plan with `repeats: 3` and `place: {every_unit: true}`, carried out on a fleet (`edgetrain
+    campaign plan.yaml --on fleet.yaml`), or unit by unit (`--fresh --device sim:xavier-nx?unit=1`, then unit=2, …).
+    Units are identified by serial number, else by host name.
 
     Example: edgetrain variability my-campaign --detect 2
     """

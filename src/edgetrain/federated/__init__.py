@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from edgetrain.flower_versions import version_problem
 from edgetrain.lazy import load_on_use
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from edgetrain.federated.processes import FlowerInstall, flower_environment
     from edgetrain.federated.rounds import FederatedRound, UnitRound
     from edgetrain.federated.strategy import PowerModeStrategy
-    from edgetrain.federated.versions import version_problem
     from edgetrain.federated.virtual import VirtualBoard, virtual_time_mod
 
 __all__ = [
@@ -91,7 +91,6 @@ _MODULES = {
     "processes": ("FlowerInstall", "flower_environment"),
     "rounds": ("FederatedRound", "UnitRound"),
     "strategy": ("PowerModeStrategy",),
-    "versions": ("version_problem",),
     "virtual": ("VirtualBoard", "virtual_time_mod"),
 }
 

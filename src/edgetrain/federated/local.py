@@ -21,7 +21,7 @@ from types import TracebackType
 from edgetrain.errors import EdgetrainError, UsageError
 from edgetrain.federated.messages import RecordValues
 from edgetrain.federated.processes import LOOPBACK, FlowerInstall, flower_environment, spell_config
-from edgetrain.federated.versions import version_problem
+from edgetrain.flower_versions import version_problem
 
 START_S = 60.0
 STOP_S = 10.0

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from edgetrain.errors import UsageError
 from edgetrain.federated.messages import RecordValues
-from edgetrain.federated.versions import HTTP_FROM, OLDEST
+from edgetrain.flower_versions import HTTP_FROM, OLDEST
 
 LOOPBACK = "127.0.0.1"
 # The option that keeps a SuperLink from installing an app's dependencies over the network exists from here on.

@@ -1,4 +1,4 @@
-"""A plan carried out on a fleet: the campaign's journal is the truth, Dask carries the experiments to the boards.
+"""Carries out a plan on a fleet: the campaign's journal is authoritative, Dask sends the experiments to the boards.
 
 Each experiment is entered as `begun` (attempt, board), then submitted. The future is only a hint: the board's outcome
 and the checked record decide. When a worker or the scheduler is lost, the board is asked again under the next attempt;
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from edgetrain.errors import EdgetrainError, UsageError
+from edgetrain.errors import EdgetrainError, FleetError, UsageError
 from edgetrain.fleet.dispatch import Dispatch
 from edgetrain.fleet.inventory import FleetBoard
 from edgetrain.fleet.jobs import FleetJob
@@ -57,6 +57,7 @@ class FleetCampaign:
         self.plan, self.fleet, self.store = plan, fleet, store
         self.id = plan.id + tag
         self.boards = fleet.inventory.fitting(plan.place)
+        _check_plan(plan, self.boards)
         self.jobs = list_jobs(plan, self.id, self.boards, read_mode)
         self.journal = CampaignJournal(store.campaigns / self.id / "journal.jsonl")
         self.known = Known()
@@ -127,6 +128,9 @@ class FleetCampaign:
             if self._nothing_left():
                 return self.progress()
             with self.fleet.running(self.boards) as problems:
+                if len(problems) == len(self.boards):  # nothing could ever come back: waiting would hide that
+                    reasons = "; ".join(problems[name] for name in sorted(problems))
+                    raise FleetError(f"no board could be started: {reasons}; `edgetrain fleet doctor` says more")
                 self.journal.append(CampaignEntry("start", time.time(), planned=len(self.jobs), name=self.plan.name))
                 with FleetLink(self.fleet) as link:
                     Dispatch(self, link, announce, problems).run()
@@ -223,6 +227,21 @@ class FleetCampaign:
         """Enter a record on a board that has wrong checksums: its run is made again."""
         self.known.damaged[key] = (*self.known.damaged.get(key, ()), run)
         self.journal.append(CampaignEntry("damaged", time.time(), key, run=run, board=board, reason=reason))
+
+
+def _check_plan(plan: Plan, boards: tuple[FleetBoard, ...]) -> None:
+    """Refuse what a plan says about one machine: on a fleet the inventory says it, board by board."""
+    if plan.device is not None:
+        raise UsageError(
+            f"the plan names a device, {plan.device}; on a fleet the inventory names them: leave `device:` out, or "
+            "choose boards with `place:`"
+        )
+    away = [one.name for one in boards if one.address is not None and not one.simulated]
+    if plan.folders and away:
+        raise UsageError(
+            f"the plan's `folders:` are on this machine, and {away[0]} is another one; name them as `storage:` of the "
+            "boards in the inventory"
+        )
 
 
 def list_jobs(

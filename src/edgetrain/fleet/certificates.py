@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import fcntl
 import ipaddress
 import os
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,19 +41,56 @@ def tls_paths(folder: Path, host: str) -> TlsFiles:
 
 
 def tls_files(folder: Path, host: str, address: str, now: Callable[[], datetime.datetime] = _now) -> TlsFiles:
-    """Return a host's files, made where they are missing; an expired certificate is an error that says so."""
+    """Return a host's files, made where they are missing.
+
+    EdgetrainError where a certificate has expired or other users can read a key.
+    """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     files = tls_paths(folder, host)
-    if not (files.ca.exists() and (folder / "ca.key").exists()):
-        _write_pair(folder / "ca.pem", folder / "ca.key", "edgetrain fleet", None, None, now())
-    if not (files.cert.exists() and files.key.exists()):
-        _write_pair(files.cert, files.key, host, address, folder, now())
-    for path in (files.ca, files.cert):
-        if days_left(path.read_bytes(), now) <= 0:
-            raise EdgetrainError(
-                f"the certificate {path} has expired; edgetrain fleet down, remove {folder}, then: edgetrain fleet up"
-            )
+    with _alone(folder):  # two campaigns that start together must not make an authority each
+        if not (files.ca.exists() and (folder / "ca.key").exists()):
+            _write_pair(folder / "ca.pem", folder / "ca.key", "edgetrain fleet", None, None, now())
+        _refuse_expired(files.ca, now)
+        if not (files.cert.exists() and files.key.exists()):
+            _write_pair(files.cert, files.key, host, address, folder, now())
+    _refuse_expired(files.cert, now)
+    problems = key_problems(folder, (folder / "ca.key", files.key))
+    if problems:
+        raise EdgetrainError(problems[0])
     return files
+
+
+def _refuse_expired(path: Path, now: Callable[[], datetime.datetime]) -> None:
+    if days_left(path.read_bytes(), now) <= 0:
+        raise EdgetrainError(f"the certificate {path} has expired; {renewal(path.parent)}")
+
+
+def renewal(folder: Path) -> str:
+    """Return how a fleet gets new keys and certificates."""
+    return f"edgetrain fleet down, remove {folder}, then: edgetrain fleet up"
+
+
+def key_problems(folder: Path, keys: Sequence[Path] | None = None) -> list[str]:
+    """Return which private keys in a folder other users can read."""
+    found = []
+    for path in sorted(folder.glob("*.key")) if keys is None else keys:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & 0o077:
+            found.append(
+                f"the private key {path} has the permissions {mode:04o}: other users can use it; make new keys "
+                f"({renewal(folder)}), or where nobody else was on this machine: chmod 600 {path}"
+            )
+    return found
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def days_left(certificate: bytes, now: Callable[[], datetime.datetime] = _now) -> float:
@@ -79,8 +119,10 @@ def _write_pair(
     private = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     issuer, signer = subject, private
+    ends = now + datetime.timedelta(days=DAYS)
     if authority is not None:
-        issuer = x509.load_pem_x509_certificate((authority / "ca.pem").read_bytes()).subject
+        signed_by = x509.load_pem_x509_certificate((authority / "ca.pem").read_bytes())
+        issuer, ends = signed_by.subject, min(ends, signed_by.not_valid_after_utc)  # useless once the authority expired
         signer = serialization.load_pem_private_key((authority / "ca.key").read_bytes(), None)
     builder = (
         x509.CertificateBuilder()
@@ -90,7 +132,7 @@ def _write_pair(
         .serial_number(x509.random_serial_number())
         # An hour back: a board whose clock is a little behind accepts it.
         .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=DAYS))
+        .not_valid_after(ends)
         .add_extension(x509.BasicConstraints(ca=authority is None, path_length=None), critical=True)
     )
     if address is not None:

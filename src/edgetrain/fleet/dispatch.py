@@ -1,4 +1,4 @@
-"""Hands the experiments of a campaign to boards, one at a time per board, until nothing is left."""
+"""Sends the experiments of a campaign to boards, one at a time per board, until all are done."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 TURN_S = 0.02
 ANNOUNCE_S = 1.0
-MOST_LOSSES = 20  # of one run in one start: its worker was lost so often that the run itself may be the cause
+MOST_LOSSES = 20  # of one run in one start: its worker was lost this often: the run itself may be the cause
 MOST_FETCHES = 3  # of one record with wrong checksums, before its run is made again
-REVIVE_S = 20.0  # a board that is away for so long is started again, and then each minute
+REVIVE_S = 20.0  # a board that is disconnected this long is started again, and then every minute
 REVIVE_EVERY_S = 60.0
+MOST_FAILED = 3  # runs of one board in a row: a board that fails at once (full disk) would take the runs of all others
 
 
 @dataclass
@@ -56,6 +57,9 @@ class Dispatch:
         self.bound = dict(campaign.known.begun_on)  # a board that may have the experiment is asked first
         self.losses: dict[str, int] = {}
         self.revived_s: dict[str, float] = {}
+        self.failed_on: dict[str, str] = {}  # the board on which a run failed last: another one tries it next
+        self.failed_in_a_row: dict[str, int] = {}
+        self.failing: dict[str, str] = {}  # why a board is given no run that another can make
         self.announced_s = -ANNOUNCE_S
 
     def run(self) -> None:
@@ -74,18 +78,27 @@ class Dispatch:
             time.sleep(TURN_S)
 
     def _hand_out(self) -> None:
-        for board in self.campaign.boards:
-            if board.name not in self.open and self.link.has(board.name):
-                job = self._next_for(board)
+        here = [one for one in self.campaign.boards if self.link.has(one.name)]
+        sound = [one for one in here if one.name not in self.failing]
+        for board in here:
+            if board.name not in self.open:
+                job = self._next_for(board, sound)
                 if job is not None:
                     self._submit(job, board)
 
-    def _next_for(self, board: FleetBoard) -> FleetJob | None:
+    def _next_for(self, board: FleetBoard, sound: Sequence[FleetBoard]) -> FleetJob | None:
         for at, job in enumerate(self.waiting):
-            if job.fits(board) and self.bound.get(job.key, board.name) == board.name:
+            bound = self.bound.get(job.key)
+            if job.fits(board) and (bound == board.name or (bound is None and not self._leave(job, board, sound))):
                 del self.waiting[at]
                 return job
         return None
+
+    def _leave(self, job: FleetJob, board: FleetBoard, sound: Sequence[FleetBoard]) -> bool:
+        """Return whether a board leaves a run to others: it failed there, or everything does, and another fits."""
+        if board.name not in self.failing and self.failed_on.get(job.key) != board.name:
+            return False
+        return any(other.name != board.name and job.fits(other) for other in sound)
 
     def _submit(self, job: FleetJob, board: FleetBoard) -> None:
         campaign, plan = self.campaign, self.campaign.plan
@@ -143,6 +156,8 @@ class Dispatch:
         # Starting and fetching included: the time left is estimated from it.
         took_s = max(outcome.took_s or 0.0, time.monotonic() - one.since_s)
         self.campaign.enter_done(job.key, outcome.run, name, took_s)
+        self.failed_in_a_row.pop(name, None)
+        self.failing.pop(name, None)
 
     def _ask_again(self, job: FleetJob, board: str) -> None:
         self.bound[job.key] = board
@@ -151,6 +166,13 @@ class Dispatch:
     def _fail(self, job: FleetJob, reason: str, board: str) -> None:
         self.bound.pop(job.key, None)
         self.campaign.enter_failed(job.key, reason, board)
+        self.failed_on[job.key] = board
+        self.failed_in_a_row[board] = self.failed_in_a_row.get(board, 0) + 1
+        if self.failed_in_a_row[board] == MOST_FAILED:
+            self.failing[board] = (
+                f"{board}: {MOST_FAILED} runs in a row failed, the last one because: {reason}; other boards make its "
+                "runs where they can"
+            )
         if self.campaign.known.failures[job.key] <= self.campaign.plan.retries:
             self.waiting.append(job)
 
@@ -168,7 +190,9 @@ class Dispatch:
             if all(one.name in gone for one in self.campaign.boards if job.fits(one)):
                 self.waiting.remove(job)
                 self.campaign.enter_failed(
-                    job.key, f"every board that it fits on has been away for more than {place.wait_s:g} s", board
+                    job.key,
+                    f"every board that it fits on has been disconnected for more than {place.wait_s:g} s",
+                    board,
                 )
 
     def _revive(self) -> None:
@@ -186,7 +210,7 @@ class Dispatch:
         try:
             self.campaign.fleet.start_board(board)
             log = f"{self.campaign.fleet.home_of(board)}/run/{board.name}.log"
-            self.problems[board.name] = f"{board.name} is away though its supervisor runs; see {log} there"
+            self.problems[board.name] = f"{board.name} is not connected although its supervisor runs; see {log} there"
         except EdgetrainError as error:
             self.problems[board.name] = str(error)
 
@@ -206,5 +230,6 @@ class Dispatch:
             state, for_s = "working", time.monotonic() - one.since_s
         return FleetBoardProgress(
             name, board.board, state, for_s, one.job.key if one else None, one.job.planned.factors if one else {},
-            known.done_on.get(name, 0), known.failed_on.get(name, 0), self.problems.get(name),
+            known.done_on.get(name, 0), known.failed_on.get(name, 0),
+            self.problems.get(name, self.failing.get(name)),
         )  # fmt: skip

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -50,16 +51,32 @@ class ThisHost:
 
     def start(self, asked: ProcessStart) -> ProcessIds:
         """Start a supervised process; one that runs is left alone."""
-        return agent.start(asked)
+        with _named(asked.name):
+            return agent.start(asked)
 
     def stop(self, asked: ProcessName) -> None:
         """Stop a process and its supervisor."""
-        agent.stop(Path(asked.home).expanduser(), [asked.name])
+        with _named(asked.name):
+            agent.stop(Path(asked.home).expanduser(), [asked.name])
 
     def facts(self, asked: ProcessName) -> TimedFacts:
         """Return what the machine reports about itself."""
-        found = agent.facts(asked)
+        with _named(asked.name):
+            found = agent.facts(asked)
         return TimedFacts(found, found.began_at, found.ended_at)
+
+
+@contextlib.contextmanager
+def _named(process: str) -> Iterator[None]:
+    """Name the process in whatever goes wrong on this machine."""
+    try:
+        yield
+    except FleetError:
+        raise
+    except EdgetrainError as error:
+        raise FleetError(f"{process}: {error}", host=process) from error
+    except OSError as error:
+        raise FleetError(f"{process}: {error.strerror or error} ({error.filename})", host=process) from error
 
 
 class SshHost:
@@ -69,6 +86,7 @@ class SshHost:
         self.board = board
         self._command = ssh_command(inventory, board)
         self._python = board.python or inventory.python or "python3"
+        self._login = login(inventory, board)
 
     def start(self, asked: ProcessStart) -> ProcessIds:
         """Start a supervised process; one that runs is left alone."""
@@ -89,7 +107,7 @@ class SshHost:
         text = json.dumps(to_document(asked))
         try:
             done = subprocess.run(
-                [*self._command, shlex.join(words)], input=text, capture_output=True, text=True, timeout=ANSWER_S,
+                [*self._command, spell_command(words)], input=text, capture_output=True, text=True, timeout=ANSWER_S,
                 check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
@@ -97,7 +115,7 @@ class SshHost:
         except OSError as error:
             raise self._error(f"ssh cannot be started here ({error.strerror}); install an ssh client") from error
         if done.returncode:
-            raise self._error(explain(done.returncode, done.stderr, words))
+            raise self._error(explain(done.returncode, done.stderr, words, self._login))
         try:
             return from_document(kind, read_json(done.stdout.strip().rpartition("\n")[2]))
         except (ValueError, EdgetrainError) as error:
@@ -130,16 +148,31 @@ def ssh_command(inventory: FleetInventory, board: FleetBoard) -> list[str]:
     return [*words, "--", address]
 
 
-def explain(status: int, errors: str, words: Sequence[str]) -> str:
-    """Return what a failed ssh means, and what to do next."""
+def login(inventory: FleetInventory, board: FleetBoard) -> str:
+    """Return what a person writes after `ssh` or `ssh-copy-id` to reach a board with the keys of the inventory."""
+    words = [] if inventory.identity is None else ["-i", inventory.identity]
+    words += [] if inventory.known_hosts is None else ["-o", f"UserKnownHostsFile={inventory.known_hosts}"]
+    words += [] if board.ssh_port is None else ["-p", str(board.ssh_port)]
+    return " ".join([*words, f"{board.user}@{board.address}" if board.user else str(board.address)])
+
+
+def spell_command(words: Sequence[str]) -> str:
+    """Spell a command for the shell of another machine; `~/` at its beginning is that user's home."""
+    first, *others = words
+    program = '"$HOME"/' + shlex.quote(first[2:]) if first.startswith("~/") else shlex.quote(first)
+    return " ".join([program, *map(shlex.quote, others)])
+
+
+def explain(status: int, errors: str, words: Sequence[str], by_hand: str = "USER@HOST") -> str:
+    """Return what a failed ssh means, and what to do next; `by_hand` is what a person writes after `ssh`."""
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     said = next((line for line in reversed(lines) if not line.startswith("Traceback")), f"status {status}")
     if "REMOTE HOST IDENTIFICATION HAS CHANGED" in errors:
         return "its host key has changed: another machine may answer; compare its fingerprint, then: ssh-keygen -R HOST"
     if "Host key verification failed" in errors:
-        return "its host key is not known here; connect once by hand and compare the fingerprint: ssh HOST"
+        return f"its host key is not known here; connect once by hand and compare the fingerprint: ssh {by_hand}"
     if status == 255 and "Permission denied" in errors:
-        return f"ssh was refused ({said}); check user and key: ssh-copy-id USER@HOST"
+        return f"ssh was refused ({said}); check user and key: ssh-copy-id {by_hand}"
     if status == 255:
         return f"cannot be reached by ssh ({said}); is it on, and is its address right?"
     if "No module named" in errors and "edgetrain" in errors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import importlib.util
 import os
@@ -26,10 +27,11 @@ from edgetrain.version import __version__
 
 Answer = TypeVar("Answer")
 SCHEDULER = "scheduler"
-CONTROLLER = "controller"  # the name of our own certificate
+CONTROLLER = "controller"  # the name of this machine's certificate
 THERE = "~/.local/state/edgetrain/fleet"  # on boards with an address
-GIVE_UP_S = 3600.0  # a worker elsewhere ends when its scheduler was gone for so long, unless `fleet up` started it
+GIVE_UP_S = 3600.0  # a worker elsewhere ends when its scheduler was gone for this long, unless `fleet up` started it
 AT_ONCE = 16  # hosts spoken to at the same time
+ANYWHERE = ("0.0.0.0", "::", "0")  # boards would be told to connect to these
 QUEUE_S = 0.5
 CONFIG = """distributed:
   comm: {{require-encryption: true, timeouts: {{connect: {lost_s}s, tcp: {lost_s}s}}}}
@@ -90,18 +92,43 @@ class Fleet:
         if port == 0:
             chosen = self.home / "port"
             with contextlib.suppress(OSError, ValueError):
-                return f"tls://{self.inventory.listen}:{int(chosen.read_text())}"
+                return _url(self.inventory.listen, int(chosen.read_text()))
             port = _free_port(self.inventory.listen)
             self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
             chosen.write_text(str(port))
-        return f"tls://{self.inventory.listen}:{port}"
+        return _url(self.inventory.listen, port)
 
     @property
     def known_address(self) -> str:
         """The scheduler's address as far as it is chosen."""
         if self.inventory.port == 0 and not (self.home / "port").exists():
-            return f"tls://{self.inventory.listen}:ANY"
+            return _url(self.inventory.listen, "ANY")
         return self.address
+
+    def listen_problem(self) -> str | None:
+        """Return why the scheduler cannot listen where the inventory says, and what to do; None where it can."""
+        listen, port = self.inventory.listen, self.inventory.port
+        if listen in ANYWHERE:
+            return (
+                f"`listen: {listen}` means every address of this machine; name the one that the boards can reach"
+            )
+        if listen in (LOOPBACK, "localhost", "::1") and any(one.address for one in self.inventory.boards):
+            return (
+                f"boards with an address cannot reach a scheduler on {listen}; add `listen:` with an address of this "
+                "machine that they can reach to the inventory"
+            )
+        if SCHEDULER in self.pids():
+            return None
+        try:
+            _free_port(listen, port)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            if error.errno == errno.EADDRINUSE:
+                reason = f"another program listens there; stop it, or give the fleet {self.inventory.name} its own port"
+            elif error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+                reason = f"{reason}; name an address that this machine has"
+            return f"the scheduler cannot listen on {listen} port {port} (`listen:`, `port:`): {reason}"
+        return None
 
     # Starting and stopping.
 
@@ -112,12 +139,9 @@ class Fleet:
         """
         if importlib.util.find_spec("distributed") is None:
             raise UsageError("a fleet needs dask; install it with: pip install 'edgetrain[fleet]'")
-        listen = self.inventory.listen
-        if listen in (LOOPBACK, "localhost", "::1") and any(one.address for one in self.inventory.boards):
-            raise UsageError(
-                f"boards with an address cannot reach a scheduler on {listen}; add `listen:` with an address of this "
-                "machine that they can reach to the inventory"
-            )
+        problem = self.listen_problem()
+        if problem is not None:
+            raise UsageError(problem)
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         if keep:
             (self.home / KEPT).touch()
@@ -133,8 +157,8 @@ class Fleet:
 
     def scheduler_start(self) -> ProcessStart:
         """Return how the scheduler is started."""
-        host, _, port = self.known_address.removeprefix("tls://").rpartition(":")
-        words = ["scheduler", "--port", port, *_common(host), "--preload", "edgetrain.fleet.heartbeat"]
+        port = self.known_address.rpartition(":")[2]
+        words = ["scheduler", "--port", port, *_common(self.inventory.listen), "--preload", "edgetrain.fleet.heartbeat"]
         words += tls_paths(self.home / "tls", SCHEDULER).options()
         return ProcessStart(str(self.home), SCHEDULER, tuple(words), self.config, lease=True)
 
@@ -156,8 +180,11 @@ class Fleet:
         asked = self.worker_start(board)
         if board.address is not None:
             asked = replace(asked, tls={path.name: path.read_text() for path in (tls.ca, tls.cert, tls.key)})
-        got = self.host_of(board).start(asked)
+        host = self.host_of(board)
+        got = host.start(asked)
         if got.version != __version__:
+            with contextlib.suppress(FleetError):
+                host.stop(ProcessName(asked.home, asked.name))  # else it would get experiments that it may misread
             raise FleetError(
                 f"{board.name} has edgetrain {got.version}, this machine {__version__}; install the same version there",
                 host=board.name,
@@ -269,7 +296,7 @@ class Fleet:
 
 
 def _common(host: str) -> list[str]:
-    return ["--protocol", "tls", "--host", host, "--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
+    return ["--protocol", "tls", "--host", _bracketed(host), "--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
 
 
 def _try_lock(descriptor: int, kind: int) -> bool:
@@ -280,7 +307,20 @@ def _try_lock(descriptor: int, kind: int) -> bool:
     return True
 
 
-def _free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
+def _url(host: str, port: int | str) -> str:
+    return f"tls://{_bracketed(host)}:{port}"
+
+
+def _bracketed(host: str) -> str:
+    """Return a host as it stands in an address: IPv6 needs brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
+def _free_port(host: str, port: int = 0) -> int:
+    """Return a port that can be listened on; OSError where this one cannot."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(address)
+        probe.listen(1)  # two may bind a port that nobody listens on
         return int(probe.getsockname()[1])

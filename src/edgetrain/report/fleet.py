@@ -37,9 +37,9 @@ def show_fleet_preview(preview: FleetPreview) -> RenderableType:
 
 def show_fleet_doctor(found: FleetDoctor) -> RenderableType:
     """Return every board's versions, clock, space and permissions as one table, and what is wrong below it."""
-    table = plain_table(
-        "board", "kind", "where", "user", "python", "edgetrain", "dask", "clock", "free", "keys", "verdict"
-    )
+    flower = any(row.versions.get("flwr") for row in found.checks)  # only where some board trains federated
+    heads = ["board", "kind", "where", "user", "python", "edgetrain", "dask", *(["flower"] if flower else [])]
+    table = plain_table(*heads, "clock", "free", "keys", "verdict")
     for row in found.checks:
         days = "" if row.certificate_days is None else f"{row.certificate_days:.0f} days"
         table.add_row(
@@ -50,12 +50,14 @@ def show_fleet_doctor(found: FleetDoctor) -> RenderableType:
             row.python or "–",
             row.versions.get("edgetrain") or "–",
             row.versions.get("distributed") or "–",
+            *([row.versions.get("flwr") or "–"] if flower else []),
             _clock(row),
             spell_bytes(row.free_bytes),
             days or "not made yet",
             "ok" if not row.problems else f"{len(row.problems)} wrong",
         )
-    problems = [
+    problems = [Text(text, style="yellow") for text in found.problems]
+    problems += [
         Text(text if text.startswith(row.name) else f"{row.name}: {text}", style="yellow")
         for row in found.checks
         for text in row.problems

@@ -102,8 +102,9 @@ class FleetDoctor:
     fleet: str
     versions: Mapping[str, str | None]  # here
     checks: tuple[FleetCheck, ...]
+    problems: tuple[str, ...] = ()  # of this machine, or between boards
 
     @property
     def healthy(self) -> bool:
         """Whether nothing is wrong."""
-        return not any(check.problems for check in self.checks)
+        return not self.problems and not any(check.problems for check in self.checks)
