@@ -63,6 +63,14 @@ def test_a_deadline_that_nobody_can_meet_names_the_unit_and_its_time():
         DeadlineAssigner({"a": UnitProfile(COSTS, 100)}, 5.0).assign(1, [unit("a")])
 
 
+def test_a_unit_that_turned_out_too_slow_for_the_deadline_runs_at_its_fastest(caplog):
+    assigner = DeadlineAssigner({"a": UnitProfile(COSTS, 100), "b": UnitProfile(COSTS, 100)}, 10.5)
+    slower = RoundCorrection().observe(FAST.mode, 10.0, 13.0)
+    assigned = assigner.assign(2, [unit("a", slower), unit("b")])
+    assert modes_of(assigned) == {"a": FAST.mode, "b": FAST.mode} and assigned.deadline_s == 10.5
+    assert assigned.of("a").predicted_s > 10.5 and "a needs 12." in caplog.text
+
+
 def test_a_unit_without_a_profile_is_named():
     with pytest.raises(UsageError, match="nothing is known about the unit 'b'; profiled units: a"):
         DeadlineAssigner({"a": UnitProfile(COSTS, 100)}).assign(1, [unit("b")])

@@ -184,6 +184,40 @@ def test_a_node_that_never_answers_costs_the_deadline_and_sits_out_the_next_roun
     assert result.arrays is not None
 
 
+def test_an_evaluation_neither_asks_a_board_that_hangs_nor_waits_without_limit():
+    boards = {11: Board("a"), 12: Board("b"), 13: Board("c")}
+    answers = {node: board.answer for node, board in boards.items()}
+    metrics = {"metrics": MetricRecord({"num-examples": 10, "loss": 0.5})}
+    boards[11].answer = lambda msg: (
+        Message(RecordDict(metrics), reply_to=msg) if msg.metadata.message_type == "evaluate" else answers[11](msg)
+    )
+    boards[12].answer = lambda msg: answers[12](msg) if msg.metadata.message_type.startswith("query") else None
+    boards[13].answer = lambda msg: None if msg.metadata.message_type == "evaluate" else answers[13](msg)
+    grid = HandMadeGrid(boards)
+    inner = FedAvg(min_train_nodes=1, min_evaluate_nodes=1, min_available_nodes=1)
+    assigner = DeadlineAssigner({name: UnitProfile((FAST, SLOW), 100) for name in "abc"})
+    strategy = PowerModeStrategy(inner, assigner, 3, overhead_s=5.0, now_s=lambda: grid.now_s, sleep=grid.sleep)
+    result = strategy.start(grid, ARRAYS, num_rounds=1, timeout=3600.0)
+    asked = [msg.metadata.dst_node_id for msg in grid.messages if msg.metadata.message_type == "evaluate"]
+    assert sorted(asked) == [11, 13] and grid.now_s == pytest.approx(2 * 17.5, abs=0.1)
+    assert result.evaluate_metrics_clientapp[1]["loss"] == 0.5
+
+
+def test_a_report_that_cannot_be_read_does_not_end_the_run():
+    board = Board("a")
+
+    def answer(msg):
+        reply = Board("a").answer(msg)
+        if not msg.metadata.message_type.startswith("query"):
+            reply.content[FACTS] = ConfigRecord({"unit": "a", "origin": "guessed"})
+        return reply
+
+    board.answer = answer
+    strategy, _, result = start({11: board}, rounds=1)
+    assert rows(strategy, 1)["a"].state == "trained" and "cannot be read" in rows(strategy, 1)["a"].reason
+    assert result.arrays.to_numpy_ndarrays()[0].tolist() == [1.0, 1.0, 1.0]
+
+
 @pytest.mark.parametrize("code, state", [(2, "failed"), (3, "expired"), (4, "expired"), (5, "unavailable")])
 def test_errors_are_attributed_to_the_board_that_was_asked(code, state):
     strategy, _, _ = start({11: Board("a"), 12: Board("b", error=code)}, rounds=1)

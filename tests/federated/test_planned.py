@@ -56,6 +56,19 @@ def test_a_unit_that_cannot_finish_sits_out_where_the_rules_allow_it():
     assert assigned.of("a") is None and assigned.of("b") is not None
 
 
+def test_a_unit_that_turned_out_too_slow_runs_at_its_fastest_instead_of_ending_the_training_of_all():
+    slower = RoundCorrection()
+    for _ in range(9):
+        slower = slower.observe(FAST, 10.0, 14.0)
+    assigner = RoundPlanAssigner([device("a"), device("b", 800)], RoundRules(deadline_s=11.0))
+    assigned = assigner.assign(2, [unit("a", slower), unit("b")])
+    assert (assigned.of("a").mode, assigned.of("b").mode) == (FAST, SLOW)
+    assert assigned.of("a").predicted_s == pytest.approx(14.0, rel=0.02)
+    assert assigner.assign(2, [unit("a", slower)]).deadline_s == 11.0
+    with pytest.raises(UsageError, match="no device can finish within 5 s"):
+        RoundPlanAssigner([device("a")], RoundRules(deadline_s=5.0)).assign(1, [unit("a")])
+
+
 def test_a_unit_that_the_round_does_not_have_is_named():
     with pytest.raises(UsageError, match="the round has no device 'c'; known: a"):
         RoundPlanAssigner([device("a")], RoundRules()).assign(1, [unit("c")])

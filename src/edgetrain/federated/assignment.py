@@ -1,4 +1,4 @@
-"""Who trains in which power mode in a round: the protocol a planner meets, and a small planner of our own.
+"""Who trains in which power mode in a round: the protocol that a planner implements, and a small built-in planner.
 
 `PowerModeStrategy` asks a `ModeAssigner` once per round. It hands over each unit with what was learned about it, and
 gets back per unit the mode and the predicted seconds and joules: nothing else crosses this boundary, so that any
@@ -7,6 +7,7 @@ planner of rounds can be put behind it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -19,6 +20,8 @@ from edgetrain.federated.correction import RoundCorrection
 from edgetrain.federated.messages import BoardIdentity
 from edgetrain.prediction import ModeTable, results
 from edgetrain.schema import PowerMode
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,11 @@ class AssignedRound:
 
 
 class ModeAssigner(Protocol):
-    """Plans one round. Raises UsageError where a unit is not known to it or a deadline cannot be met."""
+    """Plans one round. Raises UsageError where a unit is not known to it, or by prediction cannot meet the deadline.
+
+    A unit that turned out too slow in earlier rounds is no error, which would end the training of all: it runs in its
+    fastest mode.
+    """
 
     def assign(self, server_round: int, units: Sequence[FederatedUnit]) -> AssignedRound:
         """Return what each unit is to do."""
@@ -105,7 +112,14 @@ class DeadlineAssigner:
             return AssignedRound((), self.deadline_s)
         slowest = max(fastest_s, key=lambda name: fastest_s[name])
         deadline_s = self.deadline_s if self.deadline_s is not None else fastest_s[slowest]
-        if fastest_s[slowest] > deadline_s:
+        too_slow = {each.identity.unit: bool(each.time.tried) for each in units}
+        too_slow = {name: tried for name, tried in too_slow.items() if fastest_s[name] > deadline_s}
+        for name in too_slow:
+            logger.warning(
+                "%s needs %.1f s in its fastest mode, more than the deadline of %g s", name, fastest_s[name], deadline_s
+            )
+        if not all(too_slow.values()):
+            slowest = max((name for name, tried in too_slow.items() if not tried), key=lambda name: fastest_s[name])
             raise UsageError(
                 f"{slowest} needs {fastest_s[slowest]:.1f} s in its fastest mode, more than the deadline of "
                 f"{deadline_s:g} s; allow it more time, give it less data, or leave it out"
@@ -116,7 +130,7 @@ class DeadlineAssigner:
         name = unit.identity.unit
         if name not in self.profiles:
             known = ", ".join(sorted(self.profiles)) or "none"
-            raise UsageError(f"nothing is known about the unit {name!r}; there are profiles of: {known}")
+            raise UsageError(f"nothing is known about the unit {name!r}; profiled units: {known}")
         return self.profiles[name]
 
     def _seconds(self, unit: FederatedUnit) -> NDArray[np.float64]:
@@ -130,7 +144,7 @@ class DeadlineAssigner:
         own_j = kind_j * np.array(unit.energy.factors([cost.mode for cost in profile.costs]))
         waiting_j = (deadline_s - seconds) * (profile.idle_w or 0.0)
         total_j = np.where(seconds <= deadline_s * (1 + 1e-9), own_j + waiting_j, np.inf)
-        row = int(np.argmin(total_j))
+        row = int(np.argmin(total_j if np.isfinite(total_j).any() else seconds))
         return UnitAssignment(
             unit.identity.unit,
             profile.costs[row].mode,

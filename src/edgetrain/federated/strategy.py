@@ -42,7 +42,7 @@ from edgetrain.federated.rounds import (
     FederatedRound,
     UnitRound,
 )
-from edgetrain.federated.versions import version_problem
+from edgetrain.flower_versions import version_problem
 from edgetrain.schema import PowerMode
 
 # Flower took 1.6 to 9.5 s per message on 2 shared cores; a board also sets its mode and starts its recorder.
@@ -60,6 +60,7 @@ class PowerModeStrategy(Strategy):
     """Gives each board its power mode per round, keeps the deadline, and learns each unit's factors.
 
     `nodes` is how many to wait for before the first round, at most `nodes_s`: Flower itself waits without limit.
+    `evaluate_s` limits the evaluation after each round; left out, the limit of the round's training holds for it too.
     """
 
     def __init__(
@@ -70,13 +71,14 @@ class PowerModeStrategy(Strategy):
         nodes_s: float = NODES_S,
         overhead_s: float = OVERHEAD_S,
         late_share: float = LATE_SHARE,
+        evaluate_s: float | None = None,
         now_s: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__()
         self.strategy, self._assigner = strategy, assigner
         self._nodes, self._nodes_s = nodes, nodes_s
-        self._overhead_s, self._late_share = overhead_s, late_share
+        self._overhead_s, self._late_share, self._evaluate_s = overhead_s, late_share, evaluate_s
         self._now_s, self._sleep = now_s, sleep
         self._grid: PollingGrid | None = None
         self._identities: dict[int, BoardIdentity] = {}  # by node ID
@@ -198,7 +200,12 @@ class PowerModeStrategy(Strategy):
             name = identity.unit if identity else f"node-{node}"
             reason = "its ClientApp has no power_mode_mod: neither time nor energy is known"
             return self._planned_row(name, TRAINED, reason)
-        report = TrainingReport.read(dict(reply.content.pop(METRICS)), dict(reply.content.pop(FACTS)))
+        metrics, facts = dict(reply.content.pop(METRICS)), dict(reply.content.pop(FACTS))
+        try:
+            report = TrainingReport.read(metrics, facts)
+        except (EdgetrainError, ValueError) as error:  # the weights are good all the same
+            name = identity.unit if identity else f"node-{node}"
+            return self._planned_row(name, TRAINED, f"its report cannot be read: {error}")
         self._meet(node, report.identity)
         return self._learn(report)
 
@@ -285,11 +292,19 @@ class PowerModeStrategy(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Return the strategy's own messages."""
-        return self.strategy.configure_evaluate(server_round, arrays, config, grid)
+        """Return the strategy's own messages, but for boards that did not answer the training: they work on it still.
+
+        Replies are waited for as long as for those of the training, or `evaluate_s`.
+        """
+        names = {node: identity.unit for node, identity in self._identities.items()}
+        messages = self.strategy.configure_evaluate(server_round, arrays, config, grid)
+        asked = [message for message in messages if names.get(message.metadata.dst_node_id) not in self._silent]
+        self._limit_s = self._round_limit_s(self._plan.deadline_s) if self._evaluate_s is None else self._evaluate_s
+        return asked
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Return the strategy's own result."""
+        self._limit_s = None
         return self.strategy.aggregate_evaluate(server_round, replies)
 
 
