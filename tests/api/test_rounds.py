@@ -56,6 +56,7 @@ def test_the_example_is_planned_and_drawn(tmp_path: Path, capsys) -> None:
     assert main(["round", str(EXAMPLE), "--rounds", "50", "-o", str(page)]) == 0
     out = capsys.readouterr().out
     assert "all MAXN" in out and "race to idle" in out and "█" in out and "50 simulated rounds" in out
+    assert "not comparable" in out  # in the default mode some devices are late
     text = page.read_text()
     assert "<svg" in text and "nano-2" in text and "Race to idle" in text
 
@@ -159,6 +160,9 @@ def test_recorded_rounds_give_factors_and_margins(tmp_path: Path, plan_of) -> No
         ("spread: {shared: {chance: 0.1, slower: 2}}\n", 6, "slower is a range"),
         ("spread: {shared: {chance: 3, slower: [1.1, 1.2]}}\n", 6, "chance from 0 to 1"),
         ("sit_out: perhaps\n", 6, "true or false"),
+        ("kinds:\n  nanno: {samples: 10}\n", 7, "has no board of the kind 'nanno'; it has nano, orin-nano"),
+        ("devices:\n  - name: nano\n    idle_w: little\n", 8, "a number is needed, not 'little'"),
+        ("least_devices: 1\n", 6, "devices are left out with `sit_out: true`"),
     ],
 )
 def test_a_mistake_is_named_with_file_and_line(extra: str, line: int, words: str, plan_of) -> None:
@@ -174,6 +178,28 @@ def test_a_network_that_a_board_of_the_fleet_lacks_and_a_missing_inventory_are_n
         plan_of(text=ROUND.replace("fleet.yaml", "nowhere.yaml"))
     with pytest.raises(BadTable, match="how many samples agx trains on is not given"):
         plan_of(text=ROUND.rpartition("defaults")[0])
+
+
+def test_a_measured_idle_power_counts_in_the_catalogue_too(plan_of) -> None:
+    before, after = (plan_of(extra).plan for extra in ("", "kinds:\n  nano: {idle_w: 0.01}\n"))
+    assert after.assignments[1].energy_j < before.assignments[1].energy_j
+    assert after.assignments[0].energy_j == before.assignments[0].energy_j
+
+
+def test_rates_without_the_size_of_what_is_sent_are_a_doubt(plan_of) -> None:
+    assert "transfers_unknown" not in {doubt.kind for doubt in plan_of().plan.doubts}
+    plan = plan_of(text=ROUND.replace("model: 250kB\n", "")).plan
+    assert "transfers_unknown" in {doubt.kind for doubt in plan.doubts}
+
+
+def test_a_round_that_leaves_fewer_devices_than_asked_for_is_refused(plan_of) -> None:
+    needs = sorted(one.needs_s for one in plan_of().plan.assignments)
+    between = f"sit_out: true\ndeadline: {(needs[0] + needs[1]) / 2:.3f}s\nleast_devices: "
+    assert plan_of(between + "1\n").plan.assignments
+    with pytest.raises(UsageError, match=r"1 of 2 devices finish within .* allow a deadline of"):
+        plan_of(between + "2\n")
+    with pytest.raises(UsageError, match="only 2 take part: ask for fewer"):
+        plan_of("sit_out: true\nleast_devices: 3\n")
 
 
 def test_a_deadline_nobody_can_meet_fails_with_who_and_how_long(tmp_path: Path, capsys, plan_of) -> None:

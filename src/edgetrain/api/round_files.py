@@ -62,7 +62,13 @@ class _Reader:
         rules = self._rules()
         own = self._own_settings(inventory)
         kinds = self._mapping(self.document.get("kinds", {}), ("kinds",))
+        here = sorted({board.board for board in inventory.boards})
         for kind in kinds:
+            if kind not in here:
+                raise self.lines.mistake(
+                    ("kinds", kind),
+                    f"the fleet {inventory.name} has no board of the kind {kind!r}; it has {_few(here)}",
+                )
             self._settings(kinds[kind], ("kinds", kind))
         defaults = self._settings(self.document.get("defaults", {}), ("defaults",))
         assumed = []
@@ -77,6 +83,10 @@ class _Reader:
         if assumed and rules.recorded is None:
             text = f"{', '.join(assumed)}: how units differ is not published; taken as for AGX Xavier"
             doubts.append(Doubt("spread_assumed", text))
+        layers = [defaults, *kinds.values(), *(found for _, found in own.values())]
+        if "model" not in self.document and any(key in found for found in layers for key in ("download", "upload")):
+            text = "`model:`, the size of what is sent, is not given: download and upload take no time here"
+            doubts.append(Doubt("transfers_unknown", text))
         return RoundFile(name, inventory.name, network, tuple(devices), rules, tuple(doubts))
 
     def _word(self, key: str) -> str:
@@ -108,6 +118,8 @@ class _Reader:
         with _at(self.lines, ("least_devices",)):
             waits = doc.get("least_devices")
             least_devices = None if waits is None else _whole(waits)
+            if least_devices is not None and not sit_out:
+                raise UsageError("least_devices says how many must train; devices are left out with `sit_out: true`")
         with _at(self.lines, ("spread",)):
             shared, transfer = self._shared(spread.get("shared")), _number(spread.get("transfer", 0.0), 0.0)
         recorded = None
@@ -184,7 +196,7 @@ class _Reader:
         if samples is None:
             raise self.lines.mistake(
                 ("devices",),
-                f"how many samples {board.name} trains on is not given; write samples under it or defaults",
+                f"how many samples {board.name} trains on is not given; write `samples:` under it or `defaults:`",
             )
         with _at(self.lines, place):
             samples = _whole(samples)
@@ -230,8 +242,11 @@ class _Reader:
         batch = self.document.get("batch_size", DEFAULT_BATCH_SIZE)
         with _at(self.lines, ("batch_size",)):
             batch = _whole(batch)
-        idle = next((found["idle_w"] for _, found in layers if "idle_w" in found), None)
-        idle_w = None if idle is None else _number(idle)
+        idle, place = next(
+            ((found["idle_w"], (*at, "idle_w")) for at, found in layers if "idle_w" in found), (None, ())
+        )
+        with _at(self.lines, place):
+            idle_w = None if idle is None else _number(idle)
         for at, found in layers:
             sources = [key for key in ("table", "predictor", "catalogue") if key in found]
             if len(sources) > 1:
@@ -247,7 +262,7 @@ class _Reader:
         if key not in self.modes:
             with _at(self.lines, place):
                 if kind == "catalogue":
-                    self.modes[key] = catalogue_modes(board.board, str(value), batch)
+                    self.modes[key] = catalogue_modes(board.board, str(value), batch, idle_w)
                 else:
                     read = table_modes if kind == "table" else predictor_modes
                     self.modes[key] = read(self._file(value, place, kind), board.board, batch, idle_w)

@@ -31,8 +31,11 @@ def kind_of(board: str) -> str:
     return board if found is None else found.key
 
 
-def catalogue_modes(board: str, network: str, batch_size: int = 16) -> RoundModes:
-    """Return the catalogue's entry of a network on a board: every mode, by formulas with published coefficients."""
+def catalogue_modes(board: str, network: str, batch_size: int = 16, idle_w: float | None = None) -> RoundModes:
+    """Return the catalogue's entry of a network on a board: every mode, by formulas with published coefficients.
+
+    A measured idle power takes the place of the formula's, whatever the clocks.
+    """
     kind = kind_of(board)
     if network not in networks_of(kind):
         known = ", ".join(networks_of(kind))
@@ -56,9 +59,9 @@ def catalogue_modes(board: str, network: str, batch_size: int = 16) -> RoundMode
         default,
         batch_size,
         np.full(len(modes), TIME_RESIDUAL),
-        min(step.rest_w for step in steps),
-        steps[top].idle_w,
-        None if default is None else steps[default].idle_w,
+        min(step.rest_w for step in steps) if idle_w is None else idle_w,
+        steps[top].idle_w if idle_w is None else idle_w,
+        None if default is None else (steps[default].idle_w if idle_w is None else idle_w),
     )
 
 
@@ -66,7 +69,7 @@ def table_modes(path: Path, board: str, batch_size: int = 16, idle_w: float | No
     """Return measured modes from a CSV; without a column of power, power is not known."""
     table = read_table(path, need_results=False, power=power_range(kind_of(board)))
     if table.time_s is None:
-        raise BadTable(f"{path} gives no time for every mode (time_ms); a round needs it")
+        raise BadTable(f"{path} does not give the time of every mode (time_ms), which a round needs")
     seconds = table.time_s if table.time_mean_s is None else table.time_mean_s
     return _known_modes(f"{board} {path.name}", bare(table), seconds, table.power_w, board, batch_size, idle_w)
 

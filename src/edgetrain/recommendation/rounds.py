@@ -190,8 +190,8 @@ class RoundEnergy:
 
     def spell_saving(self) -> str:
         """Spell by how much less the plan needs, and of how many devices where not all are known."""
-        if self.plan_saves is None:
-            return "–"
+        if self.plan_saves is None:  # devices that are late did less work
+            return "not comparable" if self.late and self.name != PLAN else "–"
         return f"{self.plan_saves:.1%}" + ("" if self.energy_j is not None else f" of {self.known_devices} known")
 
 
