@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -52,6 +54,14 @@ def test_a_plan_may_train_a_command_whose_placeholders_are_settings_or_its_own()
     assert experiment.workload.network == "train" and experiment.timing == "sync"
     assert set(experiment.factors) == {"lr", "workers"}
     assert plan.id != plan_from_text(text.replace("train.py", "other.py")).id
+
+
+def test_the_plan_that_the_page_about_scripts_shows_is_understood() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "profile.md").read_text()
+    (text,) = re.findall(r"^    name: my-script\n(?:    .*\n)+", page, re.M)
+    runs = plan_from_text(textwrap.dedent(text)).runs(read_mode=lambda text: PowerMode(8, 1, name=text))
+    assert {run.experiment.workload.command for run in runs} == {("python", "train.py", "--lr", "0.1")}
+    assert len(runs) == 3
 
 
 def test_power_mode_and_medium_are_placeholders_too(tmp_path: Path) -> None:
