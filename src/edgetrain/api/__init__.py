@@ -1,4 +1,4 @@
-"""The public functions, above both halves: whatever a command can do, a program can do.
+"""The public functions: whatever a command can do, a program can do.
 
 Each command of the CLI calls one of them. `import edgetrain as et` offers those that notebooks use most as
 `et.open_run`, `et.profile`, ...; the others are imported from here: `from edgetrain.api import doctor`.
@@ -35,7 +35,7 @@ from edgetrain.api.fleets import (
     fleet_up,
 )
 from edgetrain.api.hardware import choose_device
-from edgetrain.api.lab import lab_down, lab_limits, lab_measure, lab_preview, lab_status, lab_up
+from edgetrain.api.lab import lab_down, lab_limits, lab_measure, lab_measure_medium, lab_preview, lab_status, lab_up
 from edgetrain.api.measure import ProfiledRun, execute, profile, read_power_mode
 from edgetrain.api.mode_plans import campaign_yaml, modes_csv
 from edgetrain.api.paper_findings import findings
@@ -137,6 +137,7 @@ __all__ = [
     "lab_down",
     "lab_limits",
     "lab_measure",
+    "lab_measure_medium",
     "lab_preview",
     "lab_status",
     "lab_up",

@@ -19,6 +19,7 @@ from edgetrain.schema import (
     Limits,
     Origin,
     Scalar,
+    StorageModel,
     build_experiment,
     settings_of,
 )
@@ -41,7 +42,7 @@ def lab_limits(
     """
     known = {declared.name for declared in settings_of(Limits)} | {"preset", "shrink"}
     if wrong := set(settings) - known:
-        raise UsageError(f"there is no limit {min(wrong)!r}; there are: {', '.join(sorted(known))}")
+        raise UsageError(f"there is no limit {min(wrong)!r}; known: {', '.join(sorted(known))}")
     experiment = build_experiment({"network": network or "any", **settings})
     asked = experiment.limits
     if experiment.preset is not None:
@@ -123,3 +124,12 @@ def lab_measure(
 ) -> LabMeasured:
     """Measure every limit that this machine can apply, asked against got; takes half a minute."""
     return LabMeasured(Origin.MEASURED, lab.TOLERANCE, tuple(lab.measure_limits(storage, media, say, at)))
+
+
+def lab_measure_medium(name: str, at: Path | str, output: Path | str | None = None, say: Say = _quiet) -> LabMeasured:
+    """Measure the storage medium that a folder lies on; `output` is a file of media for `whatif` and the lab."""
+    found = lab.measure_medium(name, at, say)
+    if output is not None:
+        lab.add_medium(found, Path(output))
+    medium = StorageModel(found.name, found.read_s, found.bytes_per_s, found.at_once, found.gain, found.source)
+    return LabMeasured(Origin.MEASURED, lab.TOLERANCE, (), (medium,))

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from edgetrain.api import lab_down, lab_limits, lab_measure, lab_preview, lab_status, lab_up
+from edgetrain.api import lab_down, lab_limits, lab_measure, lab_measure_medium, lab_preview, lab_status, lab_up
 from edgetrain.cli.options import JsonOption
 from edgetrain.cli.settings import Settings, options_named, with_settings
-from edgetrain.errors import LabError
+from edgetrain.errors import LabError, UsageError
 from edgetrain.report import (
     console,
     emit,
@@ -125,15 +125,34 @@ def measure(
     storage: Annotated[list[str] | None, typer.Option(help="Medium to measure; repeat the option for several.")] = None,
     media: MediaOption = None,
     at: Annotated[str | None, typer.Option(help="Folder for the test files.")] = None,
+    own: Annotated[
+        str | None,
+        typer.Option(help="Measure the real medium of the folder --at instead, and give it this name.", metavar="NAME"),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="With --own: add the measured medium to this file, for --media."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Measure how well the limits are kept: latency, bandwidth, several readers, cacheable bytes and CPU.
 
     The exit status is 1 if one is off by more than 15 %. It takes half a minute and needs an otherwise idle machine.
+    With --own, measure a medium of this machine: `whatif --media FILE --set storage=NAME` then predicts with it.
 
-    Example: edgetrain lab measure --storage sd
+    Example: edgetrain lab measure --own card --at /mnt/card -o media.yaml
     """
-    result = lab_measure(storage or ("sd", "hdd", "ssd"), media, at, say=console(stderr=True).print)
+    say = console(stderr=True).print
+    if own is not None:
+        if at is None:
+            raise UsageError("--own measures the storage medium of a folder: name the folder with --at FOLDER")
+        result = lab_measure_medium(own, at, output, say=say)
+    elif output is not None:
+        raise UsageError(
+            "-o names the file to which a measured medium is added; give the medium a name with --own NAME"
+        )
+    else:
+        result = lab_measure(storage or ("sd", "hdd", "ssd"), media, at, say=say)
     if json:
         emit(result)
     else:

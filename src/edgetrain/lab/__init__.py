@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from edgetrain.lab.measure import TOLERANCE, measure_limits
     from edgetrain.lab.mechanisms import Mechanisms, find_mechanisms
     from edgetrain.lab.needs import training_bytes
+    from edgetrain.lab.own_medium import add_medium, measure_medium
     from edgetrain.lab.queueing import MediumModel
     from edgetrain.lab.sessions import LabSession, find_groups, find_sessions, remove_groups, take_down
     from edgetrain.lab.tables import IMAGE_BYTES, Preset, StepTime, media, medium, preset, presets, step
@@ -31,6 +32,7 @@ _MODULES = {
     "measure": ("TOLERANCE", "measure_limits"),
     "mechanisms": ("Mechanisms", "find_mechanisms"),
     "needs": ("training_bytes",),
+    "own_medium": ("add_medium", "measure_medium"),
     "queueing": ("MediumModel",),
     "sessions": ("LabSession", "find_groups", "find_sessions", "remove_groups", "take_down"),
     "tables": ("IMAGE_BYTES", "Preset", "StepTime", "media", "medium", "preset", "presets", "step"),
@@ -46,6 +48,7 @@ __all__ = [
     "MediumModel",
     "Preset",
     "StepTime",
+    "add_medium",
     "as_board",
     "find_groups",
     "find_mechanisms",
@@ -54,6 +57,7 @@ __all__ = [
     "kept_images",
     "limits_for",
     "measure_limits",
+    "measure_medium",
     "media",
     "medium",
     "preset",

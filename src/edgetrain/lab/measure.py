@@ -42,7 +42,7 @@ def proof(
     return LimitProof(limit, what, unit, asked, got, by, judged, off, holds)
 
 
-def make_files(folder: Path, files: int = _FILES, seed: int = 0) -> list[str]:
+def make_files(folder: Path, files: int = _FILES, seed: int = 0, large_bytes: int = _LARGE_BYTES) -> list[str]:
     """Write files of the papers' mean size, and one large one, `large`."""
     content = random.Random(seed)
     names = []
@@ -52,7 +52,7 @@ def make_files(folder: Path, files: int = _FILES, seed: int = 0) -> list[str]:
         path.write_bytes(content.randbytes(IMAGE_BYTES))
         names.append(str(path.relative_to(folder)))
     with open(folder / "large", "wb") as file:
-        for _ in range(_LARGE_BYTES >> 20):
+        for _ in range(large_bytes >> 20):
             file.write(content.randbytes(1 << 20))
     return names
 

@@ -52,7 +52,7 @@ def lab_up_text(up: LabUp) -> RenderableType:
 
 def lab_preview_text(preview: LabPreview) -> RenderableType:
     """Return what would be limited."""
-    lines = [f"would limit this machine to: {spell_limits(LimitsRecord(preview.would_hold))}"]
+    lines = [f"would limit this machine: {spell_limits(LimitsRecord(preview.would_hold))}"]
     lines += [f"missing for the slow disk: {reason}" for reason in preview.missing.values()]
     lines.append(f"control groups: version {preview.cgroups}" if preview.cgroups else "control groups: none here")
     return Text("\n".join(lines))
@@ -99,7 +99,13 @@ def _session_line(session: SessionFacts) -> str:
 
 
 def lab_measured_table(measured: LabMeasured) -> RenderableType:
-    """Return asked against got for every limit, then the mechanisms."""
+    """Return asked against got for every limit, then the mechanisms; or a measured storage medium."""
+    if measured.media:
+        table = plain_table("medium", "per read", "transfer", "reads at once", "gain with 4 waiting")
+        for medium in measured.media:
+            rate, gain = spell(medium.bytes_per_s / 1e6, "MB/s"), dict(medium.gain).get(4)
+            table.add_row(medium.name, spell_seconds(medium.read_s), rate, str(medium.at_once), spell(gain))
+        return table
     table = plain_table("limit", "what", "asked", "got (measured)", "off", f"within {measured.tolerance:.0%}")
     for proof in measured.limits:
         verdict = {True: "yes", False: "NO", None: "not judged"}[proof.holds]

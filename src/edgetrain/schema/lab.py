@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgetrain.schema.limits import LimitsAsked, LimitsGot
+from edgetrain.schema.limits import LimitsAsked, LimitsGot, StorageModel
 from edgetrain.schema.origin import Origin
 
 
@@ -94,8 +94,9 @@ class LimitProof:
 
 @dataclass(frozen=True, slots=True)
 class LabMeasured:
-    """Every limit that this machine can apply, measured."""
+    """Every limit that this machine can apply, measured; or a storage medium of this machine."""
 
     origin: Origin
     tolerance: float
     limits: tuple[LimitProof, ...]
+    media: tuple[StorageModel, ...] = ()
