@@ -96,6 +96,7 @@ def test_what_cannot_be_tuned_is_refused_with_the_reason(words, kind, message) -
         ({"trials": 3}, "needs at least 5"),
         ({"dry_run": True}, "give both"),
         ({"max_power_w": -1}, "above zero"),
+        ({"trial_args": '--name "a b'}, "cannot read --trial-args .* No closing quotation"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_runs(options: dict[str, Any], message: str) -> None:

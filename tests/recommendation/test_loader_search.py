@@ -200,6 +200,20 @@ def test_energy_is_minimised_and_a_power_limit_is_kept():
     assert power[tune(bench, arguments(0), replace(LIMITS, max_power_w=13.0)).best.workers] <= 13.0
 
 
+def test_a_start_above_the_power_limit_gives_way_to_a_setting_that_keeps_it_although_it_is_slower():
+    power = {0: 9.0}
+    bench = Bench(fetch_s=0.030, power_w=lambda asked: power.get(asked.workers, 14.0))
+    found = tune(bench, arguments(2), replace(LIMITS, max_power_w=10.0))
+    assert found.best.workers == 0 and found.gain.value < 0
+    assert "14.0 W, more than the 10 W allowed" in found.notes[-1]
+
+
+def test_where_no_setting_keeps_the_power_limit_that_is_said():
+    found = tune(Bench(power_w=lambda asked: 14.0), arguments(2), replace(LIMITS, max_power_w=10.0))
+    assert not found.changes
+    assert found.notes[-1].endswith("allowed, and no setting that was tried draws less than that")
+
+
 def test_what_a_model_proposes_is_measured_first_and_saves_trials():
     plain, guided = Bench(fetch_s=0.035), Bench(fetch_s=0.035)
     tune(plain, arguments(0))

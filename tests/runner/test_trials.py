@@ -15,7 +15,7 @@ from edgetrain.record import Manifest, Process, Run
 from edgetrain.record.table import ArrayTable
 from edgetrain.runner import TrialRule, trials
 from edgetrain.runner.trial_memory import MemoryWatch, session_memory
-from edgetrain.runner.trials import judge_rows, kill_session, last_lines
+from edgetrain.runner.trials import descendants, judge_rows, kill_session, last_lines
 
 RULE = TrialRule(warm_up=8, minibatches=32, seconds=2.0, most_seconds=10.0, fewest=8)
 
@@ -72,6 +72,35 @@ def test_a_session_is_measured_and_killed_with_everything_in_it() -> None:
     while session_memory(leader.pid) and time.monotonic() < until_s:
         time.sleep(0.05)
     assert session_memory(leader.pid) == []
+
+
+def test_a_program_that_a_trial_started_in_a_session_of_its_own_is_killed_too() -> None:
+    code = (
+        "import subprocess, sys, time\n"
+        "asleep = [sys.executable, '-S', '-c', 'import time; time.sleep(60)']\n"
+        "child = subprocess.Popen(asleep, start_new_session=True)\n"
+        "print(child.pid, flush=True)\ntime.sleep(60)"
+    )
+    leader = subprocess.Popen(
+        [sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert leader.stdout is not None
+    child = int(leader.stdout.readline())
+    assert descendants(leader.pid) == {child}
+    kill_session(leader.pid)
+    assert leader.wait() == -9
+    until_s = time.monotonic() + 5
+    while not gone(child) and time.monotonic() < until_s:
+        time.sleep(0.02)
+    assert gone(child)
+    leader.stdout.close()
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def test_the_hook_reads_the_variables_that_a_trial_sets() -> None:

@@ -165,7 +165,10 @@ def _experiment(
             raise UsageError("--trial-args adds arguments to a command; a network has none")
         return build_experiment({"network": words[0], **settings}, mode, campaign=campaign)
     check_command(words)
-    command = (*words, *shlex.split(options.trial_args))
+    try:
+        command = (*words, *shlex.split(options.trial_args))
+    except ValueError as error:
+        raise UsageError(f"cannot read --trial-args {options.trial_args!r} as arguments: {error}") from None
     return build_experiment({"network": command_label(words), **settings}, mode, command, campaign=campaign)
 
 
@@ -311,7 +314,7 @@ class _Tuning:
         return measure
 
     def _confirm_mode(self, start: LoaderMeasurement, found: SearchResult, mode: PowerMode) -> TuneResult:
-        """Measure the start and the best setting in turns, and keep the start where the gain is not certain."""
+        """Measure the original and the best setting alternately, and keep the original if the gain is not certain."""
         starts: list[LoaderMeasurement] = []
         bests: list[LoaderMeasurement] = []
         for _ in range(CLOSING):

@@ -1,9 +1,9 @@
 """Searches for the loader arguments with the least time or energy per minibatch, by measuring few of them.
 
-A coordinate search: workers upward while the loop waits for data, downward where that brings nothing, then the values
+A coordinate search: more workers while the loop waits for data, fewer where that gains nothing, then the values
 between; prefetch, pinned memory and persistent workers where the first measurement shows that they can matter. A model
-may propose candidates, which are then measured first. The best one and the start are measured again in turns, and the
-change is recommended only where the interval of its gain lies above zero.
+may propose candidates, which are then measured first. The best one and the original are measured again alternately, and
+the change is recommended only where the interval of its gain is above zero.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from edgetrain.schema import LoaderArguments, LoaderMeasurement, MeasureLoader, 
 
 BETTER = 0.02  # a smaller gain of one trial over another is not followed up
 CLOSE = 0.06  # candidates this close to the best are measured again: trials of one setting differ by as much
-STALLED = 0.03  # share of the time spent waiting for data below which more fetching brings nothing
-STILL_STALLED = 0.10  # above this, more workers are tried even where the last step brought nothing
+STALLED = 0.03  # share of the time spent waiting for data below which more fetching gains nothing
+STILL_STALLED = 0.10  # above this, more workers are tried even if the last step gained nothing
 MOST_WITHOUT_GAIN = 2  # steps in a row
 CLOSING_PAIRS = 2  # of start and best, at the end; one more where the interval still contains zero
 MOST_PREFETCH = 8
@@ -224,6 +224,16 @@ class LoaderSearch:
         limit = self.limits.max_power_w
         return limit is not None and found.power_w is not None and found.power_w > limit
 
+    def _note_power(self, start: LoaderMeasurement) -> None:
+        if self._over_power(start):
+            self.notes.append(
+                f"the training as it is draws {start.power_w:.1f} W, more than the {self.limits.max_power_w:g} W "
+                "allowed" + ("" if self._keeps_power() else ", and no setting that was tried draws less than that")
+            )
+
+    def _keeps_power(self) -> bool:
+        return any(trial.measured is not None and not self._over_power(trial.measured) for trial in self.trials)
+
     # Memory
 
     def _learn(self, found: LoaderMeasurement) -> None:
@@ -260,9 +270,10 @@ class LoaderSearch:
     # The end
 
     def _close(self, start: LoaderMeasurement, best: LoaderMeasurement) -> SearchResult:
-        """Measure start and best in turns, and say whether the gain is certain."""
+        """Measure the original and the best setting alternately, and return whether the gain is certain."""
         minimise = self.limits.minimise
         if best.arguments == start.arguments:
+            self._note_power(start)
             return self._result(start, best, GainInterval(0.0, 0.0, 0.0), start.e2e_s, start.e2e_s)
         starts: list[LoaderMeasurement] = []
         bests: list[LoaderMeasurement] = []
@@ -283,7 +294,8 @@ class LoaderSearch:
             return self._result(start, start, GainInterval(0.0, 0.0, 0.0), start.e2e_s, start.e2e_s, best)
         start_s = sum(one.e2e_s for one in starts) / len(starts)
         best_s = sum(one.e2e_s for one in bests) / len(bests)
-        if gain.lo > 0:
+        if gain.lo > 0 or (self._over_power(start) and not self._over_power(best)):
+            self._note_power(start)
             return self._result(start, best, gain, start_s, best_s)
         self.notes.append(
             f"{best.arguments} looked best in the search, but measured again its gain was {gain.value:.1f} % "

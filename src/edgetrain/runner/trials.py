@@ -300,7 +300,7 @@ class TrialCommand(CommandTrainee):
 
 
 class TrialWorkload(WorkloadTrainee):
-    """A network of ours or the user's own, ended when enough was seen."""
+    """A built-in network or the user's own, ended when enough minibatches were seen."""
 
     def __init__(
         self, experiment: Experiment, run: Path, generated: bool, place: TrialPlace, user: SudoUser | None = None
@@ -321,14 +321,33 @@ class TrialWorkload(WorkloadTrainee):
 
 
 def kill_session(pid: int) -> None:
-    """Kill a process group and everything else in the session of its leader; no handler of theirs runs."""
+    """Kill a process group, the session of its leader and all descendants of it; no handler of theirs runs."""
+    below = descendants(pid)  # found before their parents are gone
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError, IndexError, ValueError):
-                if os.getsid(int(folder.name)) == pid:
-                    os.kill(int(folder.name), signal.SIGKILL)
+                member = int(folder.name)
+                if member in below or os.getsid(member) == pid:
+                    os.kill(member, signal.SIGKILL)
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the processes that a process started, and those that they started, in whatever session they are."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(folder.name))
+    found: set[int] = set()
+    left = [pid]
+    while left:
+        new = [child for child in children.get(left.pop(), ()) if child not in found]
+        found.update(new)
+        left += new
+    return found
 
 
 def last_lines(log: Path, count: int = LAST_LINES) -> str:
