@@ -68,6 +68,15 @@ def spell_seconds(seconds: float | None) -> str:
     return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60):02d} min"
 
 
+def spell_interval(seconds: float, lo: float, hi: float) -> str:
+    """Spell a duration and its bounds in one unit: `153 [94.7, 212] ms`, `12.7 [10.6, 15.2] s`; minutes in full."""
+    size = abs(seconds) or abs(hi)
+    if size >= 100:
+        return f"{spell_seconds(seconds)} [{spell_seconds(lo)}, {spell_seconds(hi)}]"
+    scale, unit = (1e6, "µs") if size < 1e-3 else (1e3, "ms") if size < 1 else (1.0, "s")
+    return f"{spell(seconds * scale)} [{spell(lo * scale)}, {spell(hi * scale)}] {unit}"
+
+
 def spell_hz(hertz: float | None) -> str:
     """Spell a clock for people, in MHz as boards' manuals do."""
     if hertz is None or not math.isfinite(hertz):

@@ -46,6 +46,21 @@ def test_reads_in_every_epoch_are_storage_always():
     assert find_verdict(reading, summarize(reading)).verdict == STORAGE_ALWAYS
 
 
+def test_epochs_that_each_read_another_part_of_the_dataset_are_storage_cold():
+    training = Training(workers=0, fetch_s=0.005, wait_s=0.1, epochs=2)
+    run = training.run()
+    workers = dict(run.main.workers.items())
+    workers["read_bytes"] = workers["read_bytes"] + 1_000_000
+    from edgetrain.record import ArrayTable
+
+    reading = replace(run, processes=(replace(run.main, workers=ArrayTable(workers)),))
+    taken = training.minibatches * training.batch_size
+    about = replace(run.manifest.workload, samples=20 * taken, max_minibatches=training.minibatches)
+    short = replace(reading, manifest=replace(run.manifest, workload=about))
+    assert find_verdict(short, summarize(short)).verdict == STORAGE_COLD
+    assert find_verdict(reading, summarize(reading)).verdict == STORAGE_ALWAYS
+
+
 def test_waiting_without_reads_is_waiting_elsewhere():
     assert verdict(Training(workers=0, fetch_s=0.005, wait_s=0.1)).verdict == ELSEWHERE
 
@@ -131,3 +146,12 @@ def test_without_the_rows_reads_are_judged_by_the_epoch():
     assert summary.epochs[0].stall_by is not None
     assert isinstance(summary.epochs[0].stall_by, StallCauses)
     assert "storage cold" in verdict_sentence(summary)
+
+
+def test_a_loop_without_a_loader_has_no_stall_in_its_evidence():
+    run = Training(workers=0).run()
+    summary = summarize(run)
+    unseen = replace(summary, epochs=tuple(replace(epoch, fetch_stall_s=None) for epoch in summary.epochs))
+    found = find_verdict(run, unseen)
+    assert found.verdict == UNKNOWN
+    assert not {"stall", "compute"} & {each.fact for each in found.evidence}

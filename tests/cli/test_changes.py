@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgetrain.cli.changes import parse_changes, parse_sweep
+from edgetrain.cli.changes import parse_changes, parse_sweep, split_run
 from edgetrain.errors import UsageError
 
 
@@ -18,6 +18,12 @@ def test_words_become_changes():
 def test_a_word_without_a_name_or_a_value_is_refused(word):
     with pytest.raises(UsageError, match="NAME=VALUE"):
         parse_changes([word])
+
+
+def test_a_change_in_the_place_of_the_run_is_a_change_of_the_last_run():
+    assert split_run("storage=hdd", ["ram=4GiB"]) == ("last", ["storage=hdd", "ram=4GiB"])
+    assert split_run("last", ["ram=4GiB"]) == ("last", ["ram=4GiB"])
+    assert split_run("./a=b/run", []) == ("./a=b/run", [])
 
 
 def test_a_setting_given_twice_is_refused():

@@ -15,7 +15,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset, Subset
 
 import edgetrain
-from edgetrain.inside.cache import CachedStep, CacheRefused, dumps, parse_ram
+from edgetrain.inside.cache import CachedStep, CacheRefused, available_bytes, dumps, parse_ram
 from edgetrain.inside.shared_cache import SharedCache
 
 COUNT = 24
@@ -256,6 +256,22 @@ def test_the_step_of_a_subset_is_its_datasets(pictures: Path) -> None:
 def test_wrong_arguments_are_refused(pictures: Path, arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         edgetrain.cached(Reads(pictures), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("line", "group"), [("0::/a/b", "a/memory.max"), ("9:memory:/a", "memory/memory.limit_in_bytes")]
+)
+def test_memory_is_what_is_free_or_what_a_control_group_leaves(tmp_path: Path, line: str, group: str) -> None:
+    for name, text in (("proc/meminfo", "MemAvailable:  4000 kB\n"), ("proc/self/cgroup", line + "\n")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert available_bytes(str(tmp_path)) == 4_096_000
+    limit = tmp_path / "sys/fs/cgroup" / group
+    limit.parent.mkdir(parents=True)
+    limit.write_text("max\n")
+    assert available_bytes(str(tmp_path)) == 4_096_000
+    limit.write_text("1000000\n")
+    assert available_bytes(str(tmp_path)) == 1_000_000
 
 
 def test_a_read_step_that_returns_something_else_than_bytes_is_refused(pictures: Path) -> None:

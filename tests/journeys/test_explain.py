@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -80,7 +81,7 @@ def test_a_sweep_gives_a_row_per_value_and_a_drawing(store, capfd, tmp_path):
     [
         (["--set", "wrokers=2"], "'wrokers' is not a setting; what can be changed: workers"),
         (["--set", "workers=0", "prefetch=4"], "contradict"),
-        (["--set", "storage=ufs"], "storage=ufs is not a known medium; there are: ssd, sd, hdd, emmc"),
+        (["--set", "storage=ufs"], "storage=ufs is not a known medium; known: ssd, sd, hdd, emmc"),
         (["--set", "workers"], "NAME=VALUE"),
         ([], "nothing to change"),
         (["--sweep", "workers=4..1"], "ends before it begins"),
@@ -122,6 +123,15 @@ def test_a_run_that_is_too_short_is_diagnosed_without_remedies(store, capfd):
     et.remove_run(run, store)
 
 
+def test_a_run_without_minibatches_is_refused_with_a_sentence(tmp_path, capfd):
+    store = str(tmp_path)
+    assert main(["profile", "--device", "host", "--store", store, "--", sys.executable, "-c", "pass"]) == 0
+    capfd.readouterr()
+    assert main(["diagnose", "last", "--store", store]) == 1
+    shown = capfd.readouterr()
+    assert "holds no training minibatches" in shown.err and "Traceback" not in shown.err
+
+
 def test_the_best_remedy_is_tried_and_compared(store, capfd):
     assert main(["diagnose", "last", "--verify", "--store", str(store), "--json"]) == 0
     document = said(capfd)
@@ -133,6 +143,19 @@ def test_the_best_remedy_is_tried_and_compared(store, capfd):
     made = et.open_run(tried["run"], store)
     for name, value in best["settings"].items():
         assert getattr(made.manifest.experiment.loading, name) == value
+
+
+def test_a_remedy_is_tried_on_the_board_of_the_run_and_nowhere_else(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGETRAIN_SIM_HOME", str(tmp_path / "sim"))
+    settings = {"workers": 0, "epochs": 2, "minibatches": 60}
+    run = et.execute("mobilenet_v3", device="sim:orin-agx", store=tmp_path / "store", **settings)
+    tried = et.diagnose(run, verify=True, store=tmp_path / "store").verified
+    made = et.open_run(tried.run, tmp_path / "store")
+    assert (made.manifest.device.kind, made.manifest.device.name) == ("simulated", "orin-agx")
+    assert tried.gain_pct > 10
+    elsewhere = replace(run.manifest, device=replace(run.manifest.device, kind="jetson"))
+    with pytest.raises(UsageError, match=r"recorded on another machine \(orin-agx, serial"):
+        et.diagnose(replace(run, manifest=elsewhere), verify=True, store=tmp_path / "store")
 
 
 def test_a_command_is_tried_by_a_function_that_overrides_its_loader(store):

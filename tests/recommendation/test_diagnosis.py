@@ -6,9 +6,9 @@ from edgetrain.analysis import find_verdict, summarize
 from edgetrain.documents import to_document
 from edgetrain.prediction import ChangeFacts, ModeEffect, PipelinePredictor, WhatIfModel
 from edgetrain.recommendation import Diagnosis, VerifiedRemedy, diagnose_run
-from edgetrain.record import ComputeFacts, LimitsRecord
+from edgetrain.record import ComputeFacts, LimitsRecord, WorkloadFacts
 from edgetrain.schema import LimitsAsked, StorageModel
-from tests.prediction.pipeline.recorded import Training
+from tests.prediction.pipeline.recorded import IMAGE_BYTES, Training
 
 SD = StorageModel("sd", 7.2e-3, 88e6)
 SSD = StorageModel("ssd", 0.55e-3, 350e6, 32)
@@ -46,6 +46,17 @@ def test_a_faster_medium_is_worth_what_the_first_epoch_waits_for():
     assert remedy(slow, "the dataset on ssd").gain_pct > 30
     enough = diagnosis(Training(workers=1, fetch_s=0.005, cold_read_s=0.14, step_s=0.4, epochs=2), limits=lab)
     assert abs(remedy(enough, "the dataset on ssd").gain_pct) < 1
+
+
+def test_more_memory_is_no_remedy_where_the_dataset_fits_and_each_epoch_reads_another_part_of_it():
+    training = Training(workers=0, fetch_s=0.005, cold_read_s=0.14, epochs=2)
+    taken = training.minibatches * training.batch_size
+    about = WorkloadFacts(
+        network="made", batch_size=16, samples=10 * taken, dataset_files=10 * taken,
+        dataset_bytes=10 * taken * IMAGE_BYTES, dataset_scale=1.0, max_minibatches=training.minibatches,
+    )  # fmt: skip
+    found = diagnosis(training, limits=LimitsRecord(LimitsAsked(storage=SD)), workload=about)
+    assert not [each.change for each in found.remedies if "RAM" in each.change or "cached" in each.change]
 
 
 def test_a_training_that_nothing_helps_says_so():

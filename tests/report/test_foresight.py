@@ -8,7 +8,8 @@ from edgetrain.errors import UsageError
 from edgetrain.prediction import ChangeFacts, PipelinePredictor, WhatIfModel
 from edgetrain.recommendation import diagnose_run
 from edgetrain.report.diagnosis import MEANING, show_diagnosis
-from edgetrain.report.whatif import draw_sweep, show_whatif, write_sweep
+from edgetrain.report.whatif import draw_sweep, show_whatif, with_bounds, write_sweep
+from edgetrain.units import spell_interval
 from tests.prediction.pipeline.recorded import Training
 
 
@@ -19,8 +20,8 @@ def model():
     return WhatIfModel(PipelinePredictor(run, summary), summary)
 
 
-def text_of(shown):
-    console = Console(width=140, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+def text_of(shown, width=140):
+    console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(shown)
     return console.export_text()
 
@@ -33,6 +34,24 @@ def test_a_what_if_shows_each_setting_with_its_interval_and_gain(model):
     assert "assumed: hand-over" in text
 
 
+@pytest.mark.parametrize("width", [80, 118, 200])
+def test_no_width_cuts_a_gain_or_an_interval(model, width):
+    row = model.row({"workers": 4, "batch_size": 32, "prefetch": 8})
+    text = text_of(show_whatif(model.answer([row])), width)
+    assert f"{row.gain_pct:+.1f} %" in text
+    for epoch in (row.first, row.later):
+        for estimate in (epoch.e2e_s, epoch.stall_s, epoch.compute_s):
+            assert with_bounds(estimate) in text
+
+
+def test_a_value_and_its_bounds_are_in_one_unit():
+    assert spell_interval(0.153, 0.0947, 0.212) == "153 [94.7, 212] ms"
+    assert spell_interval(0.9, 0.5, 1.25) == "900 [500, 1,250] ms"
+    assert spell_interval(12.7, 10.6, 15.2) == "12.7 [10.6, 15.2] s"
+    assert spell_interval(0.0, 0.0, 0.002) == "0 [0, 2] ms"
+    assert spell_interval(200.0, 95.0, 4000.0) == "3 min 20 s [95 s, 1 h 06 min]"
+
+
 def test_a_sweep_is_drawn_with_one_label_per_value(model, tmp_path):
     answer = model.answer([model.row({"workers": workers}) for workers in (0, 1, 2)], "workers")
     drawing = draw_sweep(answer)
@@ -40,6 +59,20 @@ def test_a_sweep_is_drawn_with_one_label_per_value(model, tmp_path):
     assert drawing.count("<circle") == 6
     write_sweep(answer, tmp_path / "sweep.svg")
     assert (tmp_path / "sweep.svg").read_text() == drawing
+
+
+def test_a_sweep_has_a_bar_per_value(model):
+    text = text_of(show_whatif(model.answer([model.row({"workers": workers}) for workers in (0, 2)], "workers")))
+    bars = [line for line in text.splitlines() if "█" in line or "▒" in line][1:]
+    assert [line.split()[0] for line in bars] == ["0", "2"]
+    assert bars[0].count("█") > bars[1].count("█") and "s" in bars[0].split()[-1]
+
+
+def test_a_drawing_is_svg_by_its_name(model, tmp_path):
+    answer = model.answer([model.row({"workers": workers}) for workers in (0, 2)], "workers")
+    with pytest.raises(UsageError, match=r"drawn as SVG: write -o .*sweep\.svg"):
+        write_sweep(answer, tmp_path / "sweep.png")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_single_answer_cannot_be_drawn(model, tmp_path):
@@ -52,7 +85,7 @@ def test_a_diagnosis_shows_verdict_evidence_and_remedies(model):
     summary = summarize(run)
     found = diagnose_run(find_verdict(run, summary), summary, model, None, ChangeFacts())
     text = text_of(show_diagnosis(found))
-    assert "pre-processing: the loader's CPU work" in text
+    assert "pre-processing: the loop waits for the loader's CPU work" in text
     assert "num_workers" in text
     assert "per sample" in text
 

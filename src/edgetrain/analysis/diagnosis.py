@@ -1,11 +1,11 @@
 """What limits a training, from its own record: the share of its time by cause, the verdict, and the evidence.
 
-    storage cold        the loader waits for the medium in the first epoch; later ones are served from the page cache
+    storage cold        the loader waits for the medium when files are first read; then the page cache serves them
     storage always      it waits for the medium in every epoch: the page cache does not hold the dataset
     waiting elsewhere   it waits, and reads nothing meanwhile: a network, a lock, a server
     pre-processing      it computes
     CPU contention      it is ready to run and has no core
-    hand-over           minibatches are made, but not yet in the loop's hands
+    hand-over           minibatches are made, but not yet received by the loop
     copy                minibatches travel to the accelerator
     launch              the host issues kernels more slowly than the accelerator runs them
     loop                the loop itself does other work between minibatches
@@ -60,7 +60,7 @@ class LimitVerdict:
     """What limits a run: one cause or several, with the share of the run's time that each takes."""
 
     run: str
-    verdict: str  # causes joined by " + " where several share the blame
+    verdict: str  # causes joined by " + " where there are several
     shares: Mapping[str, float]  # of the end-to-end time; they sum to 1
     evidence: tuple[DiagnosisFact, ...]
 
@@ -86,13 +86,13 @@ def verdict_sentence(summary: Summary, run: Run | None = None) -> str:
     rows = None if run is None or minibatches > MOST_ROWS else recorded_rows(slowest(find_loops(run)))
     shares, verdict = judge(_seconds(summary, rows))
     if verdict == UNKNOWN:
-        return "what limits this training is not known: no data loader was seen, or not what its fetches did"
+        return "what limits this training is not known: no data loader was seen, or its fetches were not recorded"
     if verdict == COMPUTE:
         return f"compute limits this training: {shares[COMPUTE]:.0%} of the time is compute"
     causes = verdict.split(" + ")
     named = " and ".join(f"{cause} ({shares[cause]:.0%} of the time)" for cause in causes)
     limits = "limits" if len(causes) == 1 else "limit"
-    return f"{named} {limits} this training; edgetrain diagnose {summary.run} shows what each remedy would bring"
+    return f"{named} {limits} this training; edgetrain diagnose {summary.run} shows what each remedy would gain"
 
 
 def judge(seconds: Mapping[str, float]) -> tuple[dict[str, float], str]:
@@ -160,10 +160,12 @@ def _storage_is_cold(summary: Summary) -> list[bool]:
     """Return for each epoch whether its reads are the first ones of a dataset that then stays cached."""
     read = [float(epoch.read_bytes or 0) for epoch in summary.epochs]
     if len(read) > 1 and read[0] > 0:
-        again = float(np.mean(read[1:])) / read[0]
-        if again > READS_AGAIN:
+        # An epoch that takes part of the dataset meets files that no epoch before it has read.
+        taken = _taken(summary)
+        again = [each - read[0] * (1.0 - taken) ** place for place, each in enumerate(read)][1:]
+        if float(np.mean(again)) > READS_AGAIN * read[0]:
             return [False] * len(read)
-        return [place == 0 for place in range(len(read))]
+        return [place == 0 or taken < 1.0 for place in range(len(read))]
     if len(read) > 1:
         return [False] * len(read)
     epoch, about = summary.epochs[0], summary.workload
@@ -173,6 +175,14 @@ def _storage_is_cold(summary: Summary) -> list[bool]:
     if summary.limits is not None and summary.limits.asked.page_cache_bytes is not None:
         cache_bytes = summary.limits.asked.page_cache_bytes
     return [cache_bytes is None or about.dataset_bytes is None or about.dataset_bytes < 0.8 * cache_bytes]
+
+
+def _taken(summary: Summary) -> float:
+    """Return the part of the dataset that one epoch takes; all of it where that is not known."""
+    about = summary.workload
+    if about.max_minibatches is None or not about.samples or not about.batch_size:
+        return 1.0
+    return min(1.0, about.max_minibatches * about.batch_size / about.samples)
 
 
 def is_launch_bound(rows: RecordedRows) -> bool:
@@ -189,9 +199,9 @@ def _evidence(run: Run, summary: Summary, rows: RecordedRows, shares: Mapping[st
     """Return the numbers that a reader needs to check the verdict."""
     epochs, found = summary.epochs, []
     total_s = sum(epoch.e2e_s for epoch in epochs)
-    stall_s = sum(epoch.fetch_stall_s or 0.0 for epoch in epochs)
-    if total_s > 0:
-        found.append(_share("stall", stall_s / total_s, "of the time the loop waited for data"))
+    stalls = [epoch.fetch_stall_s for epoch in epochs if epoch.fetch_stall_s is not None]
+    if total_s > 0 and len(stalls) == len(epochs):
+        found.append(_share("stall", sum(stalls) / total_s, "of the time the loop waited for data"))
         computed_s = sum(epoch.compute_s for epoch in epochs)
         found.append(_share("compute", computed_s / total_s, "of the time was compute"))
     if len(epochs) > 1:
@@ -205,7 +215,7 @@ def _evidence(run: Run, summary: Summary, rows: RecordedRows, shares: Mapping[st
         found.append(_share("other_load", other, "of the cores were taken by other programs"))
     if shares.get(LAUNCH, 0.0) > 0:
         left_s = float(np.nanmedian(rows.done_s - rows.launched_s))
-        text = f"the accelerator ended {spell_seconds(left_s)} after its last kernel had been issued"
+        text = f"the accelerator ended {spell_seconds(left_s)} after its last kernel was issued"
         found.append(DiagnosisFact("after_last_launch", left_s, "s", text))
     return found
 
@@ -232,7 +242,9 @@ def _evidence_of_fetches(summary: Summary, rows: RecordedRows) -> list[Diagnosis
     seen = ~np.isnan(cpu_s) & (samples > 0)
     if seen.any():
         each_s = float(cpu_s[seen].sum() / samples[seen].sum())
-        found.append(DiagnosisFact("fetch_cpu", each_s, "s", f"the loader computed {spell_seconds(each_s)} per sample"))
+        found.append(
+            DiagnosisFact("fetch_cpu", each_s, "s", f"the loader used {spell_seconds(each_s)} of CPU time per sample")
+        )
     workers = [rows.fetch_s[rows.worker == number] for number in np.unique(rows.worker[~np.isnan(rows.worker)])]
     if workers and summary.epochs:
         lasted_s = sum(epoch.e2e_s for epoch in summary.epochs)

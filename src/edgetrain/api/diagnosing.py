@@ -1,7 +1,8 @@
-"""What limits a recorded training, and what each remedy would bring."""
+"""What limits a recorded training, and what each remedy would gain."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from edgetrain.api.mode_effects import fastest_mode
 from edgetrain.api.records import RunLike, StoreLike, open_store
 from edgetrain.api.records import summarize as sum_up
 from edgetrain.api.what_if import open_recorded, storage_media
+from edgetrain.device import open_device
 from edgetrain.errors import PredictError, UsageError
 from edgetrain.prediction import ChangeFacts, PipelinePredictor, WhatIfModel
 from edgetrain.recommendation import Diagnosis, Remedy, VerifiedRemedy, diagnose_run
@@ -38,6 +40,11 @@ def diagnose(
     """
     opened = open_recorded(run, store)
     summary = sum_up(opened)
+    if not summary.epochs:
+        raise PredictError(
+            f"{summary.run} holds no training minibatches, so what limits it is not known; edgetrain show "
+            f"{summary.run} says why"
+        )
     verdict = find_verdict(opened, summary)
     facts = ChangeFacts(storage_media(media), mode=fastest_mode(summary, store=store))
     model, reason = None, None
@@ -80,18 +87,39 @@ def best_to_try(diagnosis: Diagnosis) -> Remedy:
 def _again(run: Run, store: StoreLike, progress: Progress | None) -> Measuring:
     """Return what runs the experiment of a run again with some settings changed."""
     experiment = run.manifest.experiment
-    if experiment is None or experiment.workload.command is not None:
+    if experiment is None:
+        raise UsageError(f"{run.id} does not record how it was run, so it cannot be repeated with other settings")
+    if experiment.workload.command is not None:
+        command = shlex.join(experiment.workload.command)
         raise UsageError(
-            f"{run.id} is not a run of one of our workloads, so that it cannot be repeated with other settings here"
+            f"--verify repeats what `edgetrain run` trained, and {run.id} is a run of your command; edgetrain tune -- "
+            f"{command} tries loader arguments on it"
         )
+    device = _device_of(run)
 
     def measure(changes: Mapping[str, Scalar]) -> Run:
         changed = experiment
         for name, value in changes.items():
             changed = _changed(changed, name, value)
-        return execute(changed, store=open_store(store), progress=progress)
+        return execute(changed, device=device, store=open_store(store), progress=progress)
 
     return measure
+
+
+def _device_of(run: Run) -> str:
+    """Return the device that a run was recorded on, as commands take it; UsageError where this is another machine."""
+    recorded = run.manifest.device
+    if recorded.kind == "simulated":
+        return f"sim:{recorded.name}"
+    here = open_device("auto").spec
+    same_unit = recorded.serial is None or here.serial is None or recorded.serial == here.serial
+    if recorded.name not in (None, here.name) or not same_unit:
+        unit = "" if recorded.serial is None else f", serial {recorded.serial}"
+        raise UsageError(
+            f"{run.id} was recorded on another machine ({recorded.name}{unit}), and this is {here.name}: what is "
+            "measured here cannot be compared with it; use --verify there"
+        )
+    return "auto"
 
 
 def _changed(experiment: Experiment, name: str, value: Scalar) -> Experiment:

@@ -21,6 +21,11 @@ def parse_changes(words: Sequence[str]) -> dict[str, Scalar]:
     return found
 
 
+def split_run(run: str, more: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the run and the further changes: `whatif --set workers=2 storage=hdd` names no run, so it is the last."""
+    return ("last", [run, *more]) if "=" in run and "/" not in run else (run, list(more))
+
+
 def parse_sweep(text: str | None) -> tuple[str, list[Scalar]] | None:
     """Read `workers=0..8` or `storage=ssd,sd,hdd`; a range counts in steps of one."""
     if text is None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from edgetrain.api import whatif as predict_whatif
-from edgetrain.cli.changes import parse_changes, parse_sweep
+from edgetrain.cli.changes import parse_changes, parse_sweep, split_run
 from edgetrain.cli.options import JsonOption, RunArgument, StoreOption
 from edgetrain.report import console, emit, show_whatif, write_sweep
 
@@ -28,25 +28,27 @@ def whatif(
         typer.Option("--set", help="A setting to change, NAME=VALUE: workers=2, storage=hdd, ram=4GiB, …"),
     ] = None,
     sweep: Annotated[
-        str | None, typer.Option(help="Values of one setting, one row each: workers=0..8, or storage=ssd,sd,hdd.")
+        str | None, typer.Option(help="Values of one setting, one row per value: workers=0..8, or storage=ssd,sd,hdd.")
     ] = None,
     repeat: Annotated[
-        list[str] | None, typer.Option(help="Another run of the same setting; the intervals then include their spread.")
+        list[str] | None,
+        typer.Option(help="Another run of the same setting, so that the intervals include the spread between runs."),
     ] = None,
     profiled: Annotated[
         str | None,
-        typer.Option(help="Measured power modes of this network, a CSV or a campaign, for power_mode=…."),
+        typer.Option(help="Measured power modes of this network, for power_mode=…: a CSV file or a campaign."),
     ] = None,
-    media: Annotated[Path | None, typer.Option(help="A file with storage media of your own.")] = None,
+    media: Annotated[Path | None, typer.Option(help="YAML file that describes storage media of your own.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Draw the sweep into this SVG file.")] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """How long would this training take with other workers, storage, RAM or batch size? Predicted, without running it.
+    """Predict how long a recorded training would take with other workers, storage, RAM or batch size.
 
     Example: edgetrain whatif last --set workers=2 storage=hdd ram=4GiB
     """
-    changes = parse_changes([*(set_ or ()), *(more or ())])
+    run, further = split_run(run, more or ())
+    changes = parse_changes([*(set_ or ()), *further])
     answer = predict_whatif(
         run, changes, sweep=parse_sweep(sweep), repeats=tuple(repeat or ()), media=media, profiled=profiled, store=store
     )

@@ -1,4 +1,4 @@
-"""A loader cache for RAM smaller than the dataset: part of the dataset is kept in memory for good.
+"""A loader cache for RAM smaller than the dataset: part of the dataset is kept in memory permanently.
 
     dataset = edgetrain.cached(dataset, ram="2GiB")
 
@@ -168,7 +168,7 @@ class CachedSamples:
 
 def _shared(ram: str | int, dataset: Any) -> SharedCache:
     budget = parse_ram(ram)
-    available = _available()
+    available = available_bytes()
     if available is not None and budget > available:
         raise CacheRefused(
             "a cache of %.2f GB does not fit: %.2f GB of memory are available; give a smaller ram"
@@ -184,15 +184,37 @@ def _shared(ram: str | int, dataset: Any) -> SharedCache:
     return SharedCache(budget, expected)
 
 
-def _available() -> int | None:
+def available_bytes(root: str = "/") -> int | None:
+    """Return the memory that this process can use: what is free, or less where a container limits it."""
+    found = _group_limits(root)
     try:
-        with open("/proc/meminfo") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
+        with open(os.path.join(root, "proc/meminfo")) as file:
+            found += [int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:")]
     except OSError:
         pass
-    return None
+    return min(found, default=None)
+
+
+def _group_limits(root: str) -> list[int]:
+    """Return the memory limits of this process's control groups, of both versions, and of those above them."""
+    found = []
+    try:
+        with open(os.path.join(root, "proc/self/cgroup")) as file:
+            lines = [line.rstrip("\n").split(":", 2) for line in file]
+    except OSError:
+        return []
+    for _, controllers, path in lines:
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top, name = ("memory", "memory.limit_in_bytes") if controllers else ("", "memory.max")
+        parts = [part for part in path.split("/") if part]
+        for depth in range(len(parts) + 1):
+            try:
+                with open(os.path.join(root, "sys/fs/cgroup", top, *parts[:depth], name)) as file:
+                    found.append(int(file.read()))
+            except (OSError, ValueError):  # not there, or "max": no limit
+                continue
+    return found
 
 
 def _find_step(dataset: Any, read: str | None, load: str | None) -> tuple[Any, str, bool]:

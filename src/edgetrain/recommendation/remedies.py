@@ -96,7 +96,7 @@ def _storage_ideas(model: WhatIfModel, facts: ChangeFacts) -> Iterator[RemedyIde
             replace(base, medium=fastest),
             {} if base.medium.name == RECORDED_MEDIUM else {"storage": FASTEST_MEDIUM},
         )
-    if base.medium is not None and model.base.later.read_share > READ_AGAIN:
+    if base.medium is not None and base.cache_bytes is not None and model.base.later.read_share > READ_AGAIN:
         size = spell_bytes(base.dataset.cached_bytes)
         yield RemedyIdea(
             "ram", f"RAM for the whole dataset ({size} of page cache)", "more RAM", replace(base, cache_bytes=None)

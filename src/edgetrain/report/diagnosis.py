@@ -7,24 +7,24 @@ from rich.text import Text
 
 from edgetrain.recommendation import Diagnosis, Remedy, VerifiedRemedy
 from edgetrain.report.text import plain_table
-from edgetrain.units import spell, spell_seconds
+from edgetrain.units import spell_interval, spell_seconds
 
 LEAST_SHARE = 0.005  # of the time: below, a cause is not shown
 SMALL_GAIN_PCT = 1.0
 
 MEANING = {
-    "storage cold": "the first epoch waits for the storage medium; later ones are served from the page cache",
+    "storage cold": "the first reading of the dataset waits for the storage medium; then the page cache serves it",
     "storage always": "every epoch waits for the storage medium: the page cache does not hold the dataset",
     "waiting elsewhere": "the loader waits and reads nothing meanwhile: a network, a lock, a server",
-    "pre-processing": "the loader's CPU work takes longer than the step",
+    "pre-processing": "the loop waits for the loader's CPU work",
     "CPU contention": "the loader is ready to run and has no core",
-    "hand-over": "minibatches are made in time, but moving them to the loop takes long",
+    "hand-over": "minibatches are made, but moving them to the loop takes long",
     "copy": "bringing minibatches to the accelerator takes long",
     "launch": "the host issues kernels more slowly than the accelerator runs them",
     "loop": "the training loop itself does other work between minibatches",
     "compute": "the step itself; loading costs little",
     "nothing to gain": "the step takes the time, and no known remedy would shorten it",
-    "unknown": "the causes of the stalls are not known; see the doubts",
+    "unknown": "the time cannot be divided by cause: no data loader was seen, or its fetches were not recorded",
 }
 
 
@@ -51,11 +51,10 @@ def _remedies(diagnosis: Diagnosis) -> RenderableType:
     if not diagnosis.remedies:
         return Text("no remedy is known")
     table = plain_table("remedy", f"predicted, now {spell_seconds(diagnosis.recorded_s)}", "gain", "cost or risk")
-    table.columns[0].no_wrap = False
+    table.columns[0].no_wrap = table.columns[3].no_wrap = False
     table.columns[3].justify = "left"
     for each in diagnosis.remedies:
-        bounds = f"{spell_seconds(each.e2e_s)} [{spell(each.e2e_lo)}, {spell(each.e2e_hi)}]"
-        table.add_row(each.change, bounds, _gain(each), each.cost)
+        table.add_row(each.change, spell_interval(each.e2e_s, each.e2e_lo, each.e2e_hi), _gain(each), each.cost)
     return table
 
 
@@ -68,7 +67,7 @@ def _gain(remedy: Remedy) -> str:
 def _verified(tried: VerifiedRemedy) -> Text:
     inside = "inside" if tried.held else "outside"
     return Text(
-        f"\ntried {tried.change}: predicted {spell_seconds(tried.predicted_s)} "
-        f"[{spell(tried.predicted_lo)}, {spell(tried.predicted_hi)}], measured {spell_seconds(tried.measured_s)}, "
-        f"{inside} the interval; gain {tried.gain_pct:+.0f} % ({tried.run})"
+        f"\ntried {tried.change}: predicted "
+        f"{spell_interval(tried.predicted_s, tried.predicted_lo, tried.predicted_hi)}, measured "
+        f"{spell_seconds(tried.measured_s)}, {inside} the interval; gain {tried.gain_pct:+.0f} % ({tried.run})"
     )

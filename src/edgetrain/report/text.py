@@ -111,18 +111,21 @@ def spell_workers(workers: int | None) -> str:
     return "" if workers is None else f"{workers} worker{'' if workers == 1 else 's'}"
 
 
-class _Fitting:
+class FittingTable:
     """A table where it fits, several narrower ones where it does not: a column that is cut misleads."""
 
     def __init__(self, wide: Table, *narrow: Table) -> None:
         self.wide, self.narrow = wide, narrow
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if Measurement.get(console, options.update(width=BROAD), self.wide).maximum <= options.max_width:
+        def fits(table: Table) -> bool:
+            return Measurement.get(console, options.update(width=BROAD), table).maximum <= options.max_width
+
+        if fits(self.wide):
             yield self.wide
             return
         for place, table in enumerate(self.narrow):
-            table.collapse_padding = True
+            table.collapse_padding = not fits(table)
             if place:
                 yield Text("")
             yield table
@@ -163,7 +166,7 @@ def _epochs(epochs: Sequence[EpochSummary]) -> RenderableType:
         wide.add_row(number, *spent, *used)
         left.add_row(number, *spent)
         right.add_row(number, *used)
-    return _Fitting(wide, left, right)
+    return FittingTable(wide, left, right)
 
 
 def with_pm(value: float | None, pm: float | None, unit: str) -> str:
@@ -307,7 +310,7 @@ def list_runs(rows: Sequence[RunRow]) -> RenderableType:
         "cache": "cache", "device": "device", "campaign": "campaign",
     }  # fmt: skip
     names = [name for name in headers if name != "campaign" or any(row.campaign for row in rows)]
-    return _Fitting(*(_listed(rows, {name: headers[name] for name in some}) for some in (names, names[:2])))
+    return FittingTable(*(_listed(rows, {name: headers[name] for name in some}) for some in (names, names[:2])))
 
 
 def _listed(rows: Sequence[RunRow], headers: Mapping[str, str]) -> Table:

@@ -10,31 +10,25 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from edgetrain.errors import UsageError
-from edgetrain.prediction import EpochPrediction, WhatIfAnswer, WhatIfRow
-from edgetrain.report.text import plain_table
+from edgetrain.prediction import WhatIfAnswer, WhatIfRow
+from edgetrain.report.text import FittingTable, plain_table
 from edgetrain.schema import Estimate
-from edgetrain.units import spell, spell_seconds
+from edgetrain.units import spell, spell_interval, spell_seconds
 
 RECORDED = "as recorded"
 WIDTH, HEIGHT, MARGIN = 640, 360, 60  # px of a drawing
+BAR, BLOCK, SHADED = 40, "█", "▒"  # characters of a bar
 
 
 def show_whatif(answer: WhatIfAnswer) -> RenderableType:
     """Return the answer for the terminal."""
-    energy = any(row.later.energy_j is not None for row in (answer.base, *answer.settings))
-    headers = ["setting", "epoch", "end to end", "fetch stall", "compute", *(["energy"] if energy else []), "gain"]
-    table = plain_table(*headers)
-    table.columns[0].overflow = "fold"  # a setting that is cut short cannot be distinguished from its neighbour
-    table.columns[0].min_width = min(28, max(len(_name(row)) for row in (answer.base, *answer.settings)))
-    for row in (answer.base, *answer.settings):
-        table.add_row(*_cells(row, row.first, f"first, {row.first.cache}", energy, _name(row), ""))
-        gain = "" if row is answer.base else f"{row.gain_pct:+.1f} %"
-        table.add_row(*_cells(row, row.later, "later", energy, "", gain))
     lines: list[RenderableType] = [
         Text.from_markup(f"[bold]{answer.run}[/], predicted from its record"),
         Text(""),
-        table,
+        _table(answer),
     ]
+    if answer.swept is not None:
+        lines += [Text(""), _bars(answer)]
     level = answer.base.later.e2e_s.level
     epochs = len(answer.recorded)
     lines.append(
@@ -51,14 +45,43 @@ def show_whatif(answer: WhatIfAnswer) -> RenderableType:
     return Group(*lines)
 
 
+def _table(answer: WhatIfAnswer) -> RenderableType:
+    """Return one table where it fits, else end-to-end times apart from their parts."""
+    rows = (answer.base, *answer.settings)
+    whole = ("gain", "end to end")
+    parts = ("fetch stall", "compute", *(["energy"] if any(row.later.energy_j is not None for row in rows) else []))
+    tables = [plain_table("setting", "epoch", *some) for some in ((*whole, *parts), whole, parts)]
+    for table in tables:
+        table.columns[0].overflow = "fold"  # a setting that is cut short cannot be distinguished from its neighbour
+        table.columns[0].min_width = min(28, max(len(_name(row)) for row in rows))
+    for row in rows:
+        gain = "" if row is answer.base else f"{row.gain_pct:+.1f} %"
+        for epoch, which in ((row.first, f"first, {row.first.cache}"), (row.later, "later")):
+            name = _name(row) if epoch is row.first else ""
+            total = ["" if epoch is row.first else gain, with_bounds(epoch.e2e_s)]
+            rest = [with_bounds(each) for each in (epoch.stall_s, epoch.compute_s, epoch.energy_j)][: len(parts)]
+            for table, cells in zip(tables, ([*total, *rest], total, rest), strict=True):
+                table.add_row(name, which, *cells)
+    return FittingTable(*tables)
+
+
+def _bars(answer: WhatIfAnswer) -> Text:
+    """Return a later epoch of each setting of a sweep as a bar, its stall first."""
+    longest_s = max(row.later.e2e_s.value for row in answer.settings) or 1.0
+    widest = max(len(str(row.changes.get(answer.swept or ""))) for row in answer.settings)
+    text = Text(f"{answer.swept}, a later epoch: ")
+    text.append(f"{BLOCK} fetch stall", style="red").append(f", {SHADED} the rest")
+    for row in answer.settings:
+        later = row.later
+        length = max(1, round(BAR * later.e2e_s.value / longest_s))
+        stalled = min(length, round(BAR * later.stall_s.value / longest_s))
+        text.append(f"\n{row.changes.get(answer.swept or '')!s:>{widest}}  ").append(BLOCK * stalled, style="red")
+        text.append(SHADED * (length - stalled)).append(f" {spell_seconds(later.e2e_s.value)}")
+    return text
+
+
 def _name(row: WhatIfRow) -> str:
     return ", ".join(f"{name}={value}" for name, value in row.changes.items()) or RECORDED
-
-
-def _cells(row: WhatIfRow, epoch: EpochPrediction, which: str, energy: bool, name: str, gain: str) -> list[str]:
-    times = [with_bounds(epoch.e2e_s), with_bounds(epoch.stall_s), with_bounds(epoch.compute_s)]
-    joules = [with_bounds(epoch.energy_j)] if energy else []
-    return [name, which, *times, *joules, gain]
 
 
 def with_bounds(estimate: Estimate | None) -> str:
@@ -67,13 +90,15 @@ def with_bounds(estimate: Estimate | None) -> str:
         return "–"
     if estimate.unit != "s":
         return f"{spell(estimate.value)} [{spell(estimate.lo)}, {spell(estimate.hi)}] {estimate.unit}"
-    return f"{spell_seconds(estimate.value)} [{spell(estimate.lo)}, {spell(estimate.hi)}]"
+    return spell_interval(estimate.value, estimate.lo, estimate.hi)
 
 
 def write_sweep(answer: WhatIfAnswer, path: Path) -> None:
     """Draw a sweep into an SVG file: end-to-end time and stall of a later epoch, with their intervals."""
     if answer.swept is None:
         raise UsageError("there is nothing to draw: -o needs --sweep, for example --sweep workers=0..8")
+    if path.suffix.lower() != ".svg":
+        raise UsageError(f"a sweep is drawn as SVG: write -o {path.with_suffix('.svg')} instead of {path}")
     try:
         path.write_text(draw_sweep(answer), encoding="utf-8")
     except OSError as error:

@@ -53,8 +53,14 @@ def test_what_cannot_be_is_refused_with_a_reason(changes, says):
         read_changes(changes)
 
 
+def test_what_needs_workers_is_refused_where_the_run_has_none():
+    with pytest.raises(UsageError, match="prefetch=4 needs workers, and the run has none; add workers=1 or more"):
+        apply(Training(workers=0), prefetch=4)
+    assert apply(Training(workers=0), prefetch=4, workers=2).prefetch == 4
+
+
 def test_a_medium_that_is_not_known_is_refused_with_the_list():
-    with pytest.raises(UsageError, match="storage=ufs is not a known medium; there are: sd, hdd"):
+    with pytest.raises(UsageError, match="storage=ufs is not a known medium; known: sd, hdd"):
         apply(storage="ufs")
 
 

@@ -113,6 +113,8 @@ def test_a_page_cache_for_half_the_dataset_serves_far_less_than_half_of_it():
     assert simulate_epoch(half, costs(), 1).missed_share > 0.8
     kept = replace(half, never_evicts=True)
     assert simulate_epoch(kept, costs(), 1).missed_share == pytest.approx(0.5, abs=0.05)
+    quarter = replace(kept, samples=400)  # of the dataset: what no epoch has read yet cannot be in a cache
+    assert simulate_epoch(quarter, costs(), 1).missed_share == pytest.approx(0.75, abs=0.05)
 
 
 def test_part_of_an_epoch_stands_for_all_of_it():

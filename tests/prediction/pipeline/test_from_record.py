@@ -8,7 +8,15 @@ import pytest
 from edgetrain.analysis import summarize
 from edgetrain.errors import PredictError
 from edgetrain.prediction import StepKind, calibrate, read_pipeline
-from edgetrain.record import BatchSizeFacts, ComputeFacts, HandOverFacts, ImportFacts, LimitsRecord, Process
+from edgetrain.record import (
+    BatchSizeFacts,
+    ComputeFacts,
+    HandOverFacts,
+    ImportFacts,
+    LimitsRecord,
+    Process,
+    WorkloadFacts,
+)
 from edgetrain.schema import LimitsAsked, StorageModel
 from tests.prediction.pipeline.recorded import IMAGE_BYTES, Training
 
@@ -116,6 +124,16 @@ def test_a_run_without_a_record_of_its_fetches_is_refused():
     bare = replace(run, processes=(Process(run.main.facts, run.main.minibatches),))
     with pytest.raises(PredictError, match="no record of most of its fetches"):
         read_pipeline(bare, summarize(bare))
+
+
+def test_the_size_of_a_sample_is_right_where_an_epoch_takes_part_of_the_dataset():
+    training = Training(workers=0, cold_read_s=0.16)
+    taken = training.minibatches * training.batch_size
+    about = WorkloadFacts(network="made", batch_size=training.batch_size, samples=10 * taken, dataset_scale=1.0)
+    known = read(training, workload=replace(about, dataset_bytes=10 * taken * IMAGE_BYTES)).setting.dataset
+    unknown = read(training, workload=about).setting.dataset
+    for dataset in (known, unknown):
+        assert dataset is not None and dataset.sample_bytes == IMAGE_BYTES and not dataset.packed
 
 
 def test_one_epoch_is_enough_and_said_so():

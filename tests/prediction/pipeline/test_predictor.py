@@ -104,3 +104,10 @@ def test_gains_are_against_the_recorded_setting_over_as_many_epochs():
     answer = model.answer([row])
     assert answer.base.gain_pct == 0
     assert [epoch.epoch for epoch in answer.recorded] == [0, 1, 2]
+
+
+def test_the_stall_of_a_loop_that_only_waits_is_as_uncertain_as_its_time():
+    found = predictor(Training(workers=0, fetch_s=0.3, step_s=0.005))
+    later = found.predict(found.setting, cold=False).later
+    reach = later.e2e_s.hi - later.e2e_s.value
+    assert 0.7 * reach < later.stall_s.hi - later.stall_s.value < 1.2 * reach

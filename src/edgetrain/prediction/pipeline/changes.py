@@ -116,6 +116,9 @@ def changed_setting(
     setting = _with_board(pipeline, pipeline.setting, facts)
     plain = {name: changes[name] for name in ("workers", "prefetch", "persistent", "pin_memory") if name in changes}
     setting = replace(setting, **plain)  # type: ignore[arg-type]
+    for name in NEED_WORKERS:
+        if name in changes and not setting.workers:
+            raise UsageError(f"{name}={changes[name]} needs workers, and the run has none; add workers=1 or more")
     if "batch_size" in changes:
         setting = _with_batch_size(setting, int(changes["batch_size"] or 1))
     if "dataset_scale" in changes:
@@ -175,7 +178,7 @@ def _with_batch_size(setting: PipelineSetting, batch_size: int) -> PipelineSetti
 
 
 def _with_dataset_scale(setting: PipelineSetting, summary: Summary, scale: float) -> PipelineSetting:
-    """Make the dataset larger or smaller, relative to the scale that the run was recorded with."""
+    """Make the dataset larger or smaller; the scale is that of `edgetrain run`, not relative to the recorded one."""
     factor = scale / (summary.workload.dataset_scale or 1.0)
     dataset = setting.dataset
     if dataset is not None:
@@ -196,17 +199,17 @@ def _with_storage(
     name = changes.get("storage") or (facts.board.storage if facts.board else None)
     if name is not None:
         if name not in facts.media:
-            raise UsageError(f"storage={name} is not a known medium; there are: {', '.join(facts.media)}")
+            raise UsageError(f"storage={name} is not a known medium; known: {', '.join(facts.media)}")
         setting = replace(setting, medium=facts.media[str(name)])
     limited = "ram" in changes or "page_cache" in changes
     if (name is not None or limited) and setting.dataset is None:
         raise UsageError(
-            "the run does not say how large its dataset is, so that reads cannot be predicted; record it with "
+            "the run did not record the size of its dataset, so reads cannot be predicted; record it with "
             "--dataset FOLDER"
         )
     if limited and setting.medium is None:
         raise UsageError(
-            "the run read nothing from its storage medium, so that its speed is not known; add storage=ssd or another "
+            "the run read nothing from its storage medium, so its speed is not known; add storage=ssd or another "
             f"of: {', '.join(facts.media)}"
         )
     if "page_cache" in changes:

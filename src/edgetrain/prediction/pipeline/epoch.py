@@ -107,7 +107,8 @@ def _reads(
         cached = setting.cached_share(in_flight)
         chances = miss_chances(positions, cached, epoch, dataset, setting.taken)
         if setting.never_evicts and epoch > 0:
-            chances = np.full(samples, 1.0 - cached)
+            seen = 1.0 - (1.0 - setting.taken) ** epoch  # of the dataset, read by the epochs before
+            chances = np.full(samples, 1.0 - min(cached, seen))
     else:
         chances = np.full(samples, missed_share)
     if not chances.any():

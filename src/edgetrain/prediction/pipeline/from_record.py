@@ -86,7 +86,7 @@ def _check(run: Run, summary: Summary, rows: RecordedRows) -> None:
     """Refuse runs that the model cannot start from."""
     if summary.imported is not None:
         raise PredictError(f"{run.id} was imported from a log, which has no data of loader workers; record a run of it")
-    trained = [process for process in run.processes if len(process.minibatches)]
+    trained = [process for process in run.training if len(process.minibatches)]
     if len(trained) > 1:
         raise PredictError(
             f"{run.id} trained in {len(trained)} processes; the model describes one process: record one with a "
@@ -169,14 +169,14 @@ def _other_load(run: Run, summary: Summary) -> tuple[float, float]:
 
 
 def _dataset(run: Run, rows: RecordedRows, summary: Summary) -> DatasetOnMedium | None:
-    about = summary.workload
-    samples = about.samples or _samples_per_epoch(rows)
-    if about.dataset_bytes and about.dataset_files:
-        return DatasetOnMedium(float(about.dataset_bytes), samples, about.dataset_files)
+    about, taken = summary.workload, _samples_per_epoch(rows)
+    samples = about.samples or taken
+    if about.dataset_bytes:
+        return DatasetOnMedium(float(about.dataset_bytes), samples, about.dataset_files or samples)
     read = float(np.nansum(rows.read_bytes[rows.epoch == rows.epoch.min()]))
     if read > COLD_BYTES * 4:
-        # A script whose dataset is not known: what its first epoch read, as one file per sample.
-        return DatasetOnMedium(read, samples, samples)
+        # A script whose dataset is not known: what the samples of its first epoch read, as one file per sample.
+        return DatasetOnMedium(read * samples / taken, samples, samples)
     return None
 
 

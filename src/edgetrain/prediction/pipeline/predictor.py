@@ -12,11 +12,19 @@ from edgetrain.prediction.pipeline.energy import PowerByPart, power_by_part
 from edgetrain.prediction.pipeline.epoch import Budget, SimulatedEpoch, simulate_epoch
 from edgetrain.prediction.pipeline.from_record import RecordedPipeline, read_pipeline
 from edgetrain.prediction.pipeline.setting import PipelineSetting
-from edgetrain.prediction.pipeline.uncertainty import LEVEL, Variation, draw_variations, interval, spread_of
+from edgetrain.prediction.pipeline.uncertainty import (
+    LEVEL,
+    QUANTILE,
+    WIDER,
+    Variation,
+    draw_variations,
+    interval,
+    spread_of,
+)
 from edgetrain.record import Run
 from edgetrain.schema import Estimate, Origin
 
-MUCH_WAITING = 0.2  # of a fetch: more workers help only if they can wait side by side
+MUCH_WAITING = 0.2  # of a fetch: more workers help only if they can wait at the same time
 REPLICAS = 12
 REPLICA_BUDGET = Budget(minibatches=96, samples=1600)
 COLD, WARM = "cold", "warm"
@@ -173,9 +181,8 @@ def _estimate(
             for each, model in replicas
         ]
         deviation = (sum(shift**2 for shift in shifts) / max(1, len(shifts))) ** 0.5
-        return Estimate(
-            value, max(0.0, value - 1.645 * deviation), value + 1.645 * deviation, "s", Origin.PREDICTED, LEVEL
-        )
+        reach = QUANTILE * WIDER * deviation
+        return Estimate(value, max(0.0, value - reach), value + reach, "s", Origin.PREDICTED, LEVEL)
     scale = _ratio(value, at_centre)
     lo, hi = interval(value, [float(getattr(each, name)) * model * scale for each, model in replicas])
     return Estimate(value, lo, hi, "s", Origin.PREDICTED, LEVEL)
