@@ -20,6 +20,8 @@ from edgetrain.schema import Finding, ProbeCost, SamplingCost
 from edgetrain.units import spell_bytes
 
 MIN_FREE_BYTES = 1 << 30
+# On kernel 5.10 each register of a power monitor waits for the next average (0.43 s): twenty rows would take a minute.
+COST_LIMIT_S = 2.0
 # Loader workers hand minibatches over in shared memory; a container's usual 64 MB breaks them.
 MIN_SHARED_BYTES = 256 << 20
 
@@ -35,16 +37,17 @@ def examine(store: Path, dataset: Path | None = None, python: str = sys.executab
     ]
 
 
-def sampling_cost(device: Device, readings: int = 20) -> SamplingCost:
-    """Return what sampling costs here, summed over probes at their own intervals."""
+def sampling_cost(device: Device, readings: int = 20, limit_s: float = COST_LIMIT_S) -> SamplingCost:
+    """Return what sampling costs here, summed over probes at their own intervals; at most `limit_s` for each probe."""
     each: dict[str, ProbeCost] = {}
     for probe in device.probes():
         probe.read()
-        began_s, cpu_s = time.perf_counter(), time.process_time()
-        for _ in range(readings):
+        began_s, cpu_s, count = time.perf_counter(), time.process_time(), 0
+        while count < readings and (count == 0 or time.perf_counter() - began_s < limit_s):
             probe.read()
+            count += 1
         wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - cpu_s
-        each[probe.name] = ProbeCost(wall_s / readings, probe.period_s, cpu_s / readings / probe.period_s)
+        each[probe.name] = ProbeCost(wall_s / count, probe.period_s, cpu_s / count / probe.period_s)
         probe.close()
     return SamplingCost(sum(cost.cpu_share for cost in each.values()), each)
 
