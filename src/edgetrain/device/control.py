@@ -71,8 +71,8 @@ class ControlledBoard(Protocol):
     def current_mode(self) -> PowerMode:
         """Return the mode that the caps now in force amount to."""
 
-    def check_stock(self, number: int, status: int, text: str, now: Mapping[str, int]) -> None:
-        """Raise ControlRefused where nvpmodel did not put the mode in force."""
+    def check_stock(self, number: int, status: int, text: str, now: Mapping[str, int]) -> list[str]:
+        """Raise ControlRefused where nvpmodel did not put the mode in force; return doubts where it did."""
 
     def reboot_reason(self, number: int, undo: bool) -> str | None:
         """Return why a stock mode needs a reboot; `undo`: also where only the way back would."""
@@ -239,7 +239,7 @@ class Control:
             if request.stock is not None:
                 session.write(self._board.freed(session.read()))
                 status, text = session.set_stock(request.stock)
-                self._board.check_stock(request.stock, status, text, session.read())
+                doubts += self._board.check_stock(request.stock, status, text, session.read())
             wanted = self._board.desired(request, session.read())
             wrong = session.write(wanted)
         main = {name: why for name, why in wrong.items() if not any(word in name for word in SIDE_SETTINGS)}

@@ -10,10 +10,11 @@ import pytest
 from edgetrain.device.jetson.board import JetsonDevice
 from edgetrain.device.jetson.nvpmodel import Caps, caps, parse, read_query
 from edgetrain.device.jetson.state import TargetMode, desired
-from edgetrain.device.jetson.stock import gating_modes
+from edgetrain.device.jetson.stock import differences, gating_modes
 from edgetrain.device.jetson.tegrastats_live import rails_of
 from edgetrain.device.privileged import ISO_CAP
 from edgetrain.device.simulated.build import put
+from edgetrain.errors import ControlRefused
 from edgetrain.schema import StockMode
 from tests import boards
 from tests.torture import nvpmodel as torture
@@ -235,3 +236,25 @@ def test_a_run_in_the_fullest_mode_of_a_module_has_no_doubt_about_its_gpu(tmp_pa
         "MAXN_SUPER": False,
         "7W": True,
     }
+
+
+@pytest.mark.parametrize("max_khz", [1_200_000, 1_190_400])  # as written, or rounded by a newer kernel
+def test_a_cap_between_two_clocks_is_in_force_however_the_kernel_shows_it(max_khz: int, tmp_path: Path) -> None:
+    device = boards.open_fixture("xavier-agx-jp4", tmp_path)
+    config = device.config
+    assert config is not None
+    wanted = caps(config, config.modes[2], device.clocks.present)  # 15 W: 1200 MHz, GPU 670 MHz
+    now = {"cpu0.max_khz": max_khz, "cpu2.max_khz": max_khz, "gpu.max_hz": 670_000_000, "emc.iso_cap_hz": 1_331_000_000}
+    assert differences(device.tree, device.clocks, wanted, now) == []
+    wrong = differences(device.tree, device.clocks, wanted, {**now, "cpu2.max_khz": 1_267_200, "emc.iso_cap_hz": 0})
+    assert len(wrong) == 2 and "cpu2.max_khz reads 1267200, not 1190400" in wrong[0]
+
+
+def test_an_nvpmodel_that_ends_with_an_error_although_the_mode_is_in_force_is_a_doubt(tmp_path: Path) -> None:
+    device = boards.open_fixture("orin-nano-jp7", tmp_path)
+    text = "NVPM ERROR: Error opening /sys/class/devfreq/bwmgr/max_freq: 5"
+    (doubt,) = device.check_stock(1, 255, text, device.state())
+    assert "status 255" in doubt and "in force" in doubt
+    assert device.check_stock(1, 0, "", device.state()) == []
+    with pytest.raises(ControlRefused, match="asked nvpmodel for mode 0 15W"):
+        device.check_stock(0, 255, text, device.state())

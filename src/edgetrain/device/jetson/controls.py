@@ -251,11 +251,11 @@ class JetsonControls:
         caps = [max(table, default=0) if hertz == 0 or hertz in nvpmodel.NO_LIMIT else hertz for hertz in caps]
         return below(min(caps), table) if caps and table else None
 
-    def check_stock(self, number: int, status: int, text: str, now: Mapping[str, int]) -> None:
-        """Raise ControlRefused where nvpmodel did not put the mode in force."""
+    def check_stock(self, number: int, status: int, text: str, now: Mapping[str, int]) -> list[str]:
+        """Raise ControlRefused where nvpmodel did not put the mode in force; return doubts where it did."""
         caps = self._caps(number)
         assert self.config is not None
-        stock.check(self.tree, self.clocks, self.config, caps, (status, text), now)
+        return stock.check(self.tree, self.clocks, self.config, caps, (status, text), now)
 
     def reboot_reason(self, number: int, undo: bool) -> str | None:
         """Return why changing to a stock mode needs a reboot, or None."""
