@@ -90,3 +90,31 @@ def test_a_program_that_makes_new_code_all_the_time_does_not_fill_the_memory() -
     source.sites._numbers.update({(-at,): at for at in range(MAX_SITES)})
     assert next(source) == 1
     assert source.seen == [None]
+
+
+def test_a_new_generator_is_another_one_even_at_the_address_of_one_that_has_ended() -> None:
+    source = Source(Sites())
+
+    def twice() -> Iterator[int]:
+        yield next(source)
+        yield next(source)
+
+    for _ in range(10):
+        list(twice())
+    assert source.generators == [number for number in range(1, 11) for _ in range(2)]
+
+
+def test_a_loop_has_its_batch_once_it_goes_on_in_the_function_that_asked() -> None:
+    sites = Sites()
+    here = sites.number(sys._getframe())
+    assert sites.has_gone_on(here, sys._getframe())
+
+    def fetch() -> int | None:
+        return sites.number(sys._getframe())
+
+    assert not sites.has_gone_on(fetch(), sys._getframe())  # returned: what it fetched is on its way to this function
+
+    def batches() -> Iterator[int | None]:
+        yield sites.number(sys._getframe())
+
+    assert sites.has_gone_on(next(batches()), sys._getframe())

@@ -124,6 +124,19 @@ SHAPES = (
     Shape("statistics_first"),
     Shape("new_loaders"),
     Shape("frozen_norm"),
+    Shape("one_batch", doubts=frozenset({"no_loader"})),
+    Shape("backward_each"),
+    Shape("bad_losses"),
+    Shape("evaluation_unmarked"),
+    Shape("one_iterator"),
+    Shape("left_early"),
+    Shape("chained"),
+    Shape("lookahead_generator"),
+    Shape("statistics_process", processes=2),
+    Shape("ddp_uneven", launcher=TORCHRUN, processes=2),
+    Shape("compiled_step", doubts=frozenset({"steps_not_seen"})),
+    Shape("interrupted", doubts=frozenset({"interrupted"}), status=130),
+    Shape("watched_thread"),
 )
 
 

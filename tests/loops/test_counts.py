@@ -638,6 +638,18 @@ def evaluates_between_steps_without_saying_so(t: Trainee) -> tuple[int, int]:
 
 
 @loop
+def evaluates_between_steps_with_gradients_off_for_the_network_only(t: Trainee) -> tuple[int, int]:
+    held_out = loader(3)
+    for index, batch in enumerate(loader(9)):
+        t.train(batch)
+        if index % 4 == 2:
+            for other in held_out:
+                with torch.no_grad():
+                    t.loss(other)
+    return 9, 9
+
+
+@loop
 def no_loader_but_for_evaluation(t: Trainee) -> tuple[int, int]:
     held_out = loader(3)
     for step in range(12):

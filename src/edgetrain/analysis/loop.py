@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgetrain.analysis.breakdown import break_down
 from edgetrain.analysis.epochs import EpochSpan, find_epochs
 from edgetrain.analysis.parts import Parts
 from edgetrain.analysis.turns import Turns, assemble
-from edgetrain.record import Process, Run
+from edgetrain.record import Process, ProcessFacts, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,15 @@ def find_loop(process: Process) -> TrainingLoop:
     watched = frozenset(one.loader for one in process.facts.loaders if one.workers is None)
     turns = assemble(process.minibatches, watched)
     parts = break_down(process.minibatches, turns)
-    return TrainingLoop(process, turns, parts, tuple(find_epochs(process.minibatches, turns, parts)))
+    epochs = find_epochs(process.minibatches, turns, parts)
+    if hides_steps(process.facts) and not any(one.optimizer_steps for one in epochs):
+        epochs = [replace(one, optimizer_steps=None) for one in epochs]
+    return TrainingLoop(process, turns, parts, tuple(epochs))
+
+
+def hides_steps(facts: ProcessFacts) -> bool:
+    """Return whether steps may have been made that nobody saw: a compiled one does not call the optimizer's hooks."""
+    return bool(facts.optimizers and facts.compiled_frames)
 
 
 def find_loops(run: Run) -> list[TrainingLoop]:

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from edgetrain.analysis.loop import TrainingLoop
+from edgetrain.analysis.loop import TrainingLoop, hides_steps
 from edgetrain.analysis.turns import OTHER_THREAD
 from edgetrain.record import Run
 from edgetrain.schema import Doubt
 from edgetrain.units import spell_seconds
 
-MAX_HIDDEN_SHARE = 1e-3  # of the time, on a CPU, where nothing can cover a wait
-MIN_HIDDEN_S = 1e-3
+ROUNDING_S = 1e-6  # of sums; on a CPU nothing can cover a wait, however short
 
 
 def loop_doubts(run: Run, loops: Sequence[TrainingLoop]) -> list[Doubt]:
@@ -41,9 +40,15 @@ def _doubts(run: Run, loop: TrainingLoop) -> Iterator[Doubt]:
         yield Doubt(
             "killed", "a training process ended without closing its record: up to two seconds of it may be missing"
         )
+    if len(parts) and hides_steps(facts) and all(one.optimizer_steps is None for one in loop.epochs):
+        yield Doubt(
+            "steps_not_seen",
+            "no step of an optimizer was seen, and parts of the program were compiled by torch.compile: where they "
+            "contain the step, optimizer_steps is not known",
+        )
     on_cpu = facts.pid is not None and facts.gpu is None and not loop.turns.labelled
     hidden_s = sum(one.hidden_s for one in loop.epochs) if on_cpu else 0.0
-    if hidden_s > max(MIN_HIDDEN_S, MAX_HIDDEN_SHARE * loop.e2e_s):
+    if hidden_s > ROUNDING_S:
         yield Doubt(
             "hidden_wait",
             f"{spell_seconds(hidden_s)} of waiting overlap with steps although the CPU computes them in the loop: "

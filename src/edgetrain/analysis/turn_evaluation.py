@@ -1,7 +1,7 @@
 """Finds evaluation among the rows of a training thread, and when it was under way.
 
 Evaluation is a pass over a loader without gradients or in evaluation mode; where a script says neither, a pass that
-begins and ends between two batches of another one, with forward passes and without training.
+begins and ends between two batches of another one and trains nothing.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ def _unmarked(entries: Entries, marked: Bools) -> Bools:
     last = np.zeros(len(known), np.int64)
     np.maximum.at(last, which, np.arange(len(rows)))
     trains = np.bincount(which, trained, len(known)) > 0
-    looked = entries.delivered[rows] & (entries.forwards[rows] > 0) & ~trained
-    unlike = entries.delivered[rows] & ~looked
     alone = last - first + 1 == np.bincount(which, minlength=len(known))  # no other loader was asked meanwhile
-    looks = alone & ~trains & (np.bincount(which, looked, len(known)) > 0)
-    looks &= np.bincount(which, unlike, len(known)) == 0
-    looks &= ~_begun_for_each_turn(entries, rows[first])
+    batches, looked = (
+        np.bincount(which, entries.delivered[rows] & some, len(known)) for some in (True, entries.forwards[rows] > 0)
+    )
+    # A single batch may be part of the next turn, unless a network was shown it.
+    looks = alone & ~trains & ((batches > 1) | (looked > 0)) & ~_begun_for_each_turn(entries, rows[first])
     for one in np.flatnonzero(looks)[np.argsort(first[looks])].tolist():
         before, after = int(first[one]) - 1, int(last[one]) + 1
         if before < 0 or after >= len(rows):

@@ -10,7 +10,7 @@ import sys
 import weakref
 from typing import Any
 
-from . import overrides
+from . import overrides, steps
 from .loaders import Totals
 
 OMP = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY", "OMP_PROC_BIND", "KMP_BLOCKTIME", "GOMP_SPINCOUNT")
@@ -176,6 +176,8 @@ def collect(session: Any) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "omp": {name: os.environ.get(name) for name in OMP},
         "parameters": None,
+        "optimizers": steps.made_optimizers(),
+        "compiled_frames": steps.compiled_frames(),
         "peak_rss_bytes": own,
         "peak_worker_rss_bytes": workers or None,  # known once a worker has ended
         "peak_gpu_bytes": cuda.peak_bytes() if cuda is not None else None,

@@ -21,6 +21,16 @@ PRECALL_BYTES = 4
 CO_GENERATOR = 0x20
 
 
+class _Mark:
+    """Names a generator, as the trace function of its frame."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __call__(self, *unused: Any) -> None:
+        return None
+
+
 class Sites:
     """Call sites of one process, numbered from 0 in the order they were first seen."""
 
@@ -29,6 +39,7 @@ class Sites:
         self._keys: list[tuple[int, ...]] = []  # by number
         # By the id of a code object: instructions that count as the one after them; None: frames of it do not count.
         self._known: dict[int, frozenset[int] | None] = {}
+        self._generators = 0
         self._codes: dict[int, Any] = {}  # keeps those alive: an id is good for as long as its object lives
 
     def number(self, frame: Any) -> int | None:
@@ -70,12 +81,21 @@ class Sites:
         return tuple(key)
 
     def generator(self, frame: Any) -> int:
-        """Return which generator asks for a batch in this frame, as a number; 0 where it is not a generator."""
+        """Return which generator asks for a batch in this frame, as a number; 0 where it is not a generator.
+
+        Frames are marked, because a new generator may have the address of one that has ended. A frame's trace function
+        is called only while the program is traced, and this one does nothing.
+        """
         while frame is not None:
             if (self._known[id(frame.f_code)] if id(frame.f_code) in self._known else self._learn(frame)) is not None:
-                return id(frame) if frame.f_code.co_flags & CO_GENERATOR else 0
+                break
             frame = frame.f_back
-        return 0
+        if frame is None or not frame.f_code.co_flags & CO_GENERATOR:
+            return 0
+        if frame.f_trace is None and sys.gettrace() is None:
+            self._generators += 1
+            frame.f_trace = _Mark(self._generators)
+        return frame.f_trace.number if isinstance(frame.f_trace, _Mark) else id(frame)
 
     def _learn(self, frame: Any) -> frozenset[int] | None:
         name = str(frame.f_globals.get("__name__") or "")

@@ -116,8 +116,38 @@ def watch_optimizers(optimizer: Any, session_of: Any) -> None:
             return result
 
         optimizer.Optimizer._optimizer_step_code = step_code
-    _mark_calls(optimizer.Optimizer, "__init__")
+    _count_made(optimizer.Optimizer)
     _mark_calls(optimizer.Optimizer, "zero_grad")
+
+
+def _count_made(kind: Any) -> None:
+    """Count optimizers, and remember when they were made."""
+    original = kind.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not _compiling():
+            kind._edgetrain_made += 1
+            mark_loop()
+        return original(self, *args, **kwargs)
+
+    kind._edgetrain_made = 0
+    kind.__init__ = __init__
+
+
+def made_optimizers() -> int | None:
+    """Return how many optimizers were made in this process; None where they were not counted."""
+    kind = getattr(sys.modules.get("torch.optim.optimizer"), "Optimizer", None)
+    return getattr(kind, "_edgetrain_made", None)
+
+
+def compiled_frames() -> int | None:
+    """Return how many frames of the program torch has compiled; None where it does not say."""
+    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
+    try:
+        return None if counters is None else int(counters["frames"]["ok"])
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _mark_calls(kind: Any, name: str) -> None:

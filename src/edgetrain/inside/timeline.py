@@ -155,10 +155,11 @@ class Timeline:
 
     def _goes_on(self, row: list[Any], frame: Any) -> bool:
         """Return whether the pass that is asked goes on where another one met its end, within the same statement."""
+        if row[BATCH] is not None or row[LAUNCHED] is not None:
+            return False  # the loop has had something to do since
         if self._generator and self._generator == self.session.sites.generator(frame):
             return True
-        chained = row[BATCH] is None and row[LAUNCHED] is None and row[SITE] is not None
-        return chained and row[SITE] == self._made_at
+        return row[SITE] is not None and row[SITE] == self._made_at
 
     def fetch_ended(self, track: Any, asked_us: int, site: int | None, frame: Any) -> None:
         """A `next` delivered no batch: the pass is over, or failed."""

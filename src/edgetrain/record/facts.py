@@ -73,6 +73,8 @@ class ProcessFacts:
     threads: int | None = None
     omp: Mapping[str, str | None] = field(default_factory=dict)
     parameters: int | None = None
+    optimizers: int | None = None  # that were made
+    compiled_frames: int | None = None  # of the program, by torch.compile
     peak_rss_bytes: int | None = None
     peak_worker_rss_bytes: int | None = None
     peak_gpu_bytes: int | None = None
