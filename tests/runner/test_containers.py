@@ -20,7 +20,17 @@ def added(command: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "start",
-    ["docker run", "sudo docker run", "/usr/bin/podman run", "docker --context board run", "docker container run"],
+    [
+        "docker run",
+        "sudo docker run",
+        "/usr/bin/podman run",
+        "docker --context board run",
+        "docker container run",
+        "sudo -u me -E docker run",
+        "nice -n 5 docker run",
+        "timeout 600 taskset -c 0 docker run",
+        "env A=1 docker run",
+    ],
 )
 def test_mounts_and_variables_come_right_after_run(start):
     rest = ["--rm", "--runtime", "nvidia", "image", "python", "train.py"]
@@ -36,7 +46,16 @@ def test_a_python_path_of_the_users_own_is_kept_behind_ours(option):
 
 
 @pytest.mark.parametrize(
-    "command", ["python docker.py run", "docker ps", "docker exec box python train.py", "python train.py"]
+    "command",
+    [
+        "python docker.py run",
+        "docker ps",
+        "docker exec box python train.py",
+        "python train.py",
+        "echo docker run x",
+        "sudo python train.py",
+        "python train.py docker run",
+    ],
 )
 def test_other_commands_stay_as_they_are(command):
     assert run_position(command.split()) is None

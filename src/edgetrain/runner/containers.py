@@ -10,7 +10,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ENGINES = ("docker", "podman", "nerdctl")
-VARIABLES = ("EDGETRAIN_RUN", "EDGETRAIN_TIMING", "EDGETRAIN_HOOK", "EDGETRAIN_STRETCH")
+# Programs that start another one, named after their own options.
+WRAPPERS = (
+    "sudo",
+    "doas",
+    "env",
+    "nice",
+    "ionice",
+    "chrt",
+    "taskset",
+    "numactl",
+    "timeout",
+    "time",
+    "setsid",
+    "stdbuf",
+)
+VARIABLES = (
+    "EDGETRAIN_RUN", "EDGETRAIN_TIMING", "EDGETRAIN_HOOK", "EDGETRAIN_STRETCH", "EDGETRAIN_STEP_S", "EDGETRAIN_LOADER",
+    "EDGETRAIN_LIST_WRITES",
+)  # fmt: skip
 # Options of the engine itself, before `run`, that take a value.
 GLOBAL_WITH_VALUE = ("-H", "--host", "--context", "-c", "--config", "-l", "--log-level", "--url", "--namespace", "-n")
 
@@ -18,12 +36,9 @@ GLOBAL_WITH_VALUE = ("-H", "--host", "--context", "-c", "--config", "-l", "--log
 def run_position(command: Sequence[str]) -> int | None:
     """Return the position after `run` in a `docker run` command; None where the command is not one."""
     words = list(command)
-    at = 0
-    while at < len(words) and (
-        Path(words[at]).name in ("sudo", "env") or "=" in words[at] or words[at].startswith("-")
-    ):
-        at += 1
-    if at >= len(words) or Path(words[at]).name not in ENGINES:
+    names = [Path(word).name for word in words]
+    at = next((place for place, name in enumerate(names) if name in ENGINES), None)
+    if at is None or (at and names[0] not in WRAPPERS and "=" not in words[0]):
         return None
     at += 1
     while at < len(words) and words[at].startswith("-"):
