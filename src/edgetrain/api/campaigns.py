@@ -1,4 +1,4 @@
-"""Campaigns: many experiments from one plan, costed before they start, resumable after anything."""
+"""Campaigns: many experiments from one plan, with their cost known before they start, resumable after any interruption."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Campaign:
         return CampaignOutlook(self.id, self.device, rows, standing.planned - len(standing.done), standing.cost)
 
     def standing(self) -> Standing:
-        """Return how far it is; changes nothing."""
+        """Return its progress; changes nothing."""
         return self._runner.recall()
 
     def run(self, announce: Callable[[Standing], None] = lambda standing: None) -> CampaignResult:

@@ -1,7 +1,7 @@
 """What a board is, what can be measured and set on it, its power modes, and what it draws idle.
 
 doctor().findings                     what can be measured and set here, what is missing and how to get it
-list_modes("sim:orin-agx").stock      the board's own modes with what they really cap
+list_modes("sim:orin-agx").stock      the board's own modes with the clocks they cap
 set_mode("8/1728/612/3199")           set a mode and leave it set; restore_mode() undoes it
 baseload(seconds=60).rows             what the board draws idle
 published_board("orin-agx").cpu       what is published about a board
@@ -52,7 +52,7 @@ def doctor(device: str = "auto", dataset: Path | None = None, store: Path | None
 
 
 def list_modes(device: str = "auto") -> ModeListing:
-    """Return the board's own modes with what they really cap, its clocks, and what is in force."""
+    """Return the board's own modes with the clocks they cap, its clocks, and what is in force."""
     board, space, control = _open(device)
     try:
         held = control.held()
@@ -120,7 +120,7 @@ def baseload(
     keep_clocks: bool = False,
     progress: Progress = lambda stage, done, total: None,
 ) -> IdleTable:
-    """Measure what a board draws idle: clocks held or free, our logging on or off."""
+    """Measure what a board draws idle: clocks held or free, edgetrain's logging on or off."""
     board = open_device(device)
     rows = tuple(measure_baseload(board, seconds, not keep_clocks, progress))
     socket = _socket(board.spec.module or board.spec.name, board.spec.name, wake_on_lan_w)

@@ -40,7 +40,7 @@ def evaluate(
 ) -> Evaluation:
     """Return how wrong predictions from `profile` modes are, over seeds; each sees a random quarter of the table.
 
-    `methods` are `physics` (ours), `gp`, `linear` and `network` (which needs the table of another network as
+    `methods` are `physics` (the default), `gp`, `linear` and `network` (which needs the table of another network as
     `reference`). With `budgets_w`, every power limit in that range is answered too.
     """
     truth = table if isinstance(table, ModeTable) else read_table(table, True, power_range(board))

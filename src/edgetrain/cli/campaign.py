@@ -1,4 +1,4 @@
-"""edgetrain campaign: many experiments, costed before they start, resumable after anything."""
+"""edgetrain campaign: many experiments, with their cost known before they start, resumable after any interruption."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def record_kept() -> Iterator[None]:
         raise typer.Exit(128 + stopped.signal) from None
     except EdgetrainError as error:
         if error.run is not None:
-            say(f"what was recorded until then: edgetrain show {error.run}")
+            say(f"show the record up to then with: edgetrain show {error.run}")
         if error.status is not None:  # of the user's command: it is kept, whatever happened to our record
             say(f"edgetrain: {error}")
             raise typer.Exit(error.status) from None
