@@ -104,6 +104,13 @@ def test_wrong_options_are_refused_before_anything_runs(options: dict[str, Any],
         tune(["true"], **options)
 
 
+def test_a_network_that_is_not_known_is_refused_with_the_list() -> None:
+    with pytest.raises(
+        UsageError, match=r"cannot find the command 'mobilenet'.*name a network: lenet5, .*mobilenet_v3"
+    ):
+        tune("mobilenet")
+
+
 def test_a_container_is_refused() -> None:
     engine = Path(os.environ["EDGETRAIN_STORE"]) / "docker"
     engine.parent.mkdir(parents=True)

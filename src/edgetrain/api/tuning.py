@@ -164,7 +164,11 @@ def _experiment(
         if options.trial_args:
             raise UsageError("--trial-args adds arguments to a command; a network has none")
         return build_experiment({"network": words[0], **settings}, mode, campaign=campaign)
-    check_command(words)
+    try:
+        check_command(words)
+    except UsageError as error:
+        named = f"; or name a network: {', '.join(CATALOG)}" if len(words) == 1 else ""
+        raise UsageError(f"{error}{named}") from None
     try:
         command = (*words, *shlex.split(options.trial_args))
     except ValueError as error:

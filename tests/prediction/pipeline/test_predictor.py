@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from edgetrain.analysis import summarize
-from edgetrain.prediction import PipelinePredictor, WhatIfModel
+from edgetrain.prediction import BoardFacts, ChangeFacts, PipelinePredictor, WhatIfModel
 from edgetrain.schema import StorageModel
 from tests.prediction.pipeline.recorded import Training
 
@@ -111,3 +111,17 @@ def test_the_stall_of_a_loop_that_only_waits_is_as_uncertain_as_its_time():
     later = found.predict(found.setting, cold=False).later
     reach = later.e2e_s.hi - later.e2e_s.value
     assert 0.7 * reach < later.stall_s.hi - later.stall_s.value < 1.2 * reach
+
+
+def test_the_energy_on_another_board_is_not_known_and_what_is_assumed_of_the_board_is_said():
+    run = Training(workers=1).run()
+    summary = summarize(run)
+    summary = replace(summary, epochs=tuple(replace(one, energy_j=90.0, energy_pm_j=1.0) for one in summary.epochs))
+    model = WhatIfModel(PipelinePredictor(run, summary), summary)
+    board = ChangeFacts({"sd": SD}, BoardFacts("b", 4, 1e9, "sd", step_s=0.05))
+    row, point = model.row({"preset": "b"}, board), model.values({"preset": "b"}, board)
+    assert model.base.later.energy_j is not None
+    assert row.later.energy_j is None and point.later.energy_j is None
+    assert any("50 ms on b, by published figures" in text for text in row.assumed)
+    assert any("speed of those of b is not known" in text for text in point.assumed)
+    assert model.row({"workers": 2}).later.energy_j is not None

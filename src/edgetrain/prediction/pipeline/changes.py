@@ -12,7 +12,7 @@ from edgetrain.prediction.pipeline.from_record import RecordedPipeline
 from edgetrain.prediction.pipeline.page_cache import DatasetOnMedium
 from edgetrain.prediction.pipeline.setting import PipelineSetting
 from edgetrain.schema import Declared, Scalar, StorageModel, all_settings
-from edgetrain.units import MS_PER_S, parse_bytes, spell_bytes
+from edgetrain.units import MS_PER_S, parse_bytes, spell_bytes, spell_seconds
 
 MODELLED = (
     "workers",
@@ -32,6 +32,7 @@ MODELLED = (
 )
 NEED_WORKERS = ("prefetch", "persistent")
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+BOARD_STEP = 0.05  # published times of one network on one board differ by this between figures
 UNRECORDED_MEMORY_BYTES = 1.5e9  # of a training whose own memory was not recorded
 
 
@@ -146,11 +147,22 @@ def _with_board(pipeline: RecordedPipeline, setting: PipelineSetting, facts: Cha
         changed = replace(changed, cpu_speed=per_sample_s / board.image_s)
     step = pipeline.costs.step
     if board.step_s is not None:
+        changed = replace(changed, step_deviation=BOARD_STEP)
         if step.kind is StepKind.PACED:
             changed = replace(changed, fixed_step_s=board.step_s)
         elif step.kind is StepKind.ACCELERATOR:
             changed = replace(changed, step_time=board.step_s / float(step.step_s.mean()))
     return changed
+
+
+def board_assumptions(pipeline: RecordedPipeline, board: BoardFacts) -> tuple[str, ...]:
+    """Return what is assumed about a board that stands in for the recorded machine."""
+    if board.step_s is None or pipeline.costs.step.kind is StepKind.CPU:
+        step = f"step: its time on {board.name} is not known, and the recorded one is used"
+    else:
+        step = f"step: {spell_seconds(board.step_s)} on {board.name}, by published figures"
+    core = f"cores: the speed of those of {board.name} is not known, and the recorded one is used"
+    return (step, core) if board.image_s is None else (step,)
 
 
 def in_mode(setting: PipelineSetting, mode: ModeEffect) -> PipelineSetting:

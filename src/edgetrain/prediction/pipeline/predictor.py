@@ -91,13 +91,14 @@ class PipelinePredictor:
         return self.base.setting
 
     def predict_point(
-        self, setting: PipelineSetting, cold: bool = True, power: float = 1.0, seed: int = 0
+        self, setting: PipelineSetting, cold: bool = True, power: float | None = 1.0, seed: int = 0
     ) -> PointPrediction:
         """Predict one setting without intervals, in a tenth of the time; the values are those of `predict`."""
         points = []
         for epoch, missed_share in ((0, None if cold else 0.0), (1, None)):
             found = simulate_epoch(setting, self.pipeline.costs, epoch, seed, missed_share=missed_share)
-            energy_j = None if self._power is None else self._power.scaled(power).spent_j(found.e2e_s, found.stall_s)
+            known = None if self._power is None or power is None else self._power.scaled(power)
+            energy_j = None if known is None else known.spent_j(found.e2e_s, found.stall_s)
             points.append(EpochPoint(found.e2e_s, found.stall_s, found.compute_s, energy_j))
         return PointPrediction(setting, points[0], points[1], self._assumed(setting))
 
@@ -105,15 +106,15 @@ class PipelinePredictor:
         self,
         setting: PipelineSetting,
         cold: bool = True,
-        power: float = 1.0,
+        power: float | None = 1.0,
         seed: int = 0,
         pause: Callable[[], None] = no_pause,
     ) -> PipelinePrediction:
         """Predict one setting.
 
         `cold`: the page cache is empty before the first epoch, else every file is in it. `power` is the power drawn,
-        relative to the recorded run's (another power mode). `pause` is called before each simulation: whatever is more
-        urgent can run then.
+        relative to the recorded run's (another power mode), None where that is not known. `pause` is called before each
+        simulation: whatever is more urgent can run then.
         """
         assumed = self._assumed(setting)
         spread = spread_of(self.pipeline, setting, self._repeats)
@@ -128,7 +129,7 @@ class PipelinePredictor:
         epoch: int,
         missed_share: float | None,
         variations: Sequence[Variation],
-        power: float,
+        power: float | None,
         seed: int,
         pause: Callable[[], None],
     ) -> EpochPrediction:
@@ -144,7 +145,7 @@ class PipelinePredictor:
             replicas.append((varied, each.model))
         estimates = {name: _estimate(whole, centre, replicas, name) for name in ("e2e_s", "stall_s", "compute_s")}
         energy = None
-        if self._power is not None:
+        if self._power is not None and power is not None:
             energy = self._power.scaled(power).energy_j(estimates["e2e_s"], estimates["stall_s"])
         cache = COLD if epoch == 0 and missed_share is None else WARM
         return EpochPrediction(cache, energy_j=energy, read_share=whole.missed_share, **estimates)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from edgetrain.analysis import Summary
-from edgetrain.prediction.pipeline.changes import ChangeFacts, changed_setting
+from edgetrain.prediction.pipeline.changes import ChangeFacts, board_assumptions, changed_setting
 from edgetrain.prediction.pipeline.predictor import (
     EpochPoint,
     EpochPrediction,
@@ -95,6 +95,7 @@ class WhatIfModel:
     ) -> WhatIfRow:
         """Predict a setting that was made otherwise than by changes of declared settings."""
         predicted = self.predictor.predict(setting, self._cold(setting), _power(facts), pause=pause)
+        predicted = replace(predicted, assumed=(*self._assumed_of(facts), *predicted.assumed))
         return self._row(changes, predicted, self.base)
 
     def values(self, changes: Mapping[str, Scalar], facts: ChangeFacts | None = None) -> WhatIfValues:
@@ -103,7 +104,10 @@ class WhatIfModel:
         found = self.predictor.predict_point(setting, self._cold(setting), _power(facts))
         total_s = found.first.e2e_s + max(0, self.epochs - 1) * found.later.e2e_s
         gain_pct = 100.0 * (1.0 - total_s / self.base.total_s.value)
-        return WhatIfValues(found.later, total_s, gain_pct, found.assumed)
+        return WhatIfValues(found.later, total_s, gain_pct, (*self._assumed_of(facts), *found.assumed))
+
+    def _assumed_of(self, facts: ChangeFacts | None) -> tuple[str, ...]:
+        return board_assumptions(self.predictor.base, facts.board) if facts is not None and facts.board else ()
 
     def _cold(self, setting: PipelineSetting) -> bool:
         return self._began_cold or setting.medium is not self.predictor.setting.medium
@@ -131,9 +135,13 @@ class WhatIfModel:
         return WhatIfRow(dict(changes), predicted.first, predicted.later, total, gain, predicted.assumed)
 
 
-def _power(facts: ChangeFacts | None) -> float:
-    """Return the power drawn under changes, relative to the recorded run's."""
-    return facts.mode.power if facts is not None and facts.mode is not None else 1.0
+def _power(facts: ChangeFacts | None) -> float | None:
+    """Return the power drawn under changes, relative to the recorded run's; None: another board's is not known."""
+    if facts is None:
+        return 1.0
+    if facts.board is not None:
+        return None
+    return facts.mode.power if facts.mode is not None else 1.0
 
 
 def total_of(first: Estimate, later: Estimate, epochs: int) -> Estimate:
