@@ -63,7 +63,7 @@ def test_a_dry_run_sets_nothing_up(capsys, files):
 def test_terminal_text_has_sentences_and_no_python_values(capsys, own_lab, files):
     arguments = ["lab", "up", "--storage", "sd", "--page-cache", "20MB", "--cores", "1", "--dataset", str(files)]
     assert main([*arguments, "--dry-run"]) == 0
-    assert "would limit this machine to: storage like sd, page cache 20 MB, 1 core" in capsys.readouterr().out
+    assert "would limit this machine: storage like sd, page cache 20 MB, 1 core" in capsys.readouterr().out
     try:
         assert main(arguments) == 0
         up = capsys.readouterr().out
@@ -85,6 +85,8 @@ def test_terminal_text_has_sentences_and_no_python_values(capsys, own_lab, files
         ["lab", "up", "--storage", "sd"],
         ["lab", "up", "--storage", "floppy", "--dataset", "."],
         ["lab", "up", "--cores", "0"],
+        ["lab", "up", "--cpu-share", "65"],
+        ["lab", "up", "--preset", "xavier-nx", "--shrink", "0"],
         ["lab", "up", "--preset", "toaster"],
         ["lab", "up", "--storage", "sd", "--dataset", "/nowhere/at/all"],
         ["campaign"],
