@@ -90,6 +90,17 @@ def test_a_diagnosis_shows_verdict_evidence_and_remedies(model):
     assert "per sample" in text
 
 
+def test_what_one_epoch_cannot_show_is_said_in_both():
+    run = Training(workers=0, cores=4, epochs=1).run()
+    summary = summarize(run)
+    model = WhatIfModel(PipelinePredictor(run, summary), summary)
+    found = diagnose_run(find_verdict(run, summary), summary, model, None, ChangeFacts())
+    shown = text_of(show_diagnosis(found))
+    assert "assumed: one epoch only" in shown and "assumed: hand-over from workers" in shown
+    shown = text_of(show_whatif(model.answer([model.row({"workers": 2})])))
+    assert "note: one epoch only" in shown and "the recorded epoch within" in shown
+
+
 def test_every_verdict_has_a_meaning():
     from edgetrain.analysis import diagnosis
 

@@ -250,9 +250,10 @@ def _what_to_change(dataset: Any) -> str:
 
 def _opening_line(kind: type) -> str | None:
     """Return the line that opens a file, with its place: of `__getitem__`, else of another method of the class."""
-    for searched in (getattr(kind, SAMPLES, None), kind):
+    places: list[Any] = [getattr(kind, SAMPLES, None), kind]
+    for searched in places:
         try:
-            lines, first = inspect.getsourcelines(searched)  # type: ignore[arg-type]
+            lines, first = inspect.getsourcelines(searched)
             file = inspect.getsourcefile(kind) or "?"
         except (OSError, TypeError):
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from edgetrain.analysis import COMPUTE, LAUNCH, NOTHING_TO_GAIN, DiagnosisFact, LimitVerdict, Summary
@@ -92,10 +92,11 @@ def rank_remedies(verdict: LimitVerdict, model: WhatIfModel, facts: ChangeFacts)
         if held is None or row.gain_pct > held[1].gain_pct:
             best[idea.kind] = (idea, row)
     ranked = sorted(best.values(), key=lambda pair: pair[1].gain_pct, reverse=True)
-    return tuple(_remedy(idea, row) for idea, row in ranked[:MOST_REMEDIES])
+    notes = model.predictor.base.notes
+    return tuple(_remedy(idea, row, notes) for idea, row in ranked[:MOST_REMEDIES])
 
 
-def _remedy(idea: RemedyIdea, row: WhatIfRow) -> Remedy:
+def _remedy(idea: RemedyIdea, row: WhatIfRow, notes: Sequence[str]) -> Remedy:
     total = row.total_s
     return Remedy(
         change=idea.change,
@@ -105,5 +106,5 @@ def _remedy(idea: RemedyIdea, row: WhatIfRow) -> Remedy:
         gain_pct=row.gain_pct,
         cost=idea.cost,
         settings=dict(idea.settings),
-        assumed=row.assumed,
+        assumed=(*row.assumed, *notes),
     )

@@ -37,7 +37,8 @@ def show_whatif(answer: WhatIfAnswer) -> RenderableType:
             f"{'' if epochs == 1 else 's'}, against the recorded setting"
         )
     )
-    lines.append(Text(f"the model reproduces the recorded later epochs within {abs(answer.model_error_pct):.1f} %"))
+    reproduced = "epoch" if epochs == 1 else "later epochs"
+    lines.append(Text(f"the model reproduces the recorded {reproduced} within {abs(answer.model_error_pct):.1f} %"))
     assumed = dict.fromkeys(text for row in answer.settings for text in row.assumed)
     lines += [Text(f"assumed: {text}", style="yellow") for text in assumed]
     lines += [Text(f"note: {text}", style="yellow") for text in answer.notes]
