@@ -197,9 +197,9 @@ def test_an_evaluation_neither_asks_a_board_that_hangs_nor_waits_without_limit()
     inner = FedAvg(min_train_nodes=1, min_evaluate_nodes=1, min_available_nodes=1)
     assigner = DeadlineAssigner({name: UnitProfile((FAST, SLOW), 100) for name in "abc"})
     strategy = PowerModeStrategy(inner, assigner, 3, overhead_s=5.0, now_s=lambda: grid.now_s, sleep=grid.sleep)
-    result = strategy.start(grid, ARRAYS, num_rounds=1, timeout=3600.0)
+    result = strategy.start(grid, ARRAYS, num_rounds=2, timeout=3600.0)
     asked = [msg.metadata.dst_node_id for msg in grid.messages if msg.metadata.message_type == "evaluate"]
-    assert sorted(asked) == [11, 13] and grid.now_s == pytest.approx(2 * 17.5, abs=0.1)
+    assert sorted(asked) == [11, 11, 13, 13] and grid.now_s == pytest.approx(3 * 17.5, abs=0.1)
     assert result.evaluate_metrics_clientapp[1]["loss"] == 0.5
 
 

@@ -75,7 +75,7 @@ def test_doctor_shows_every_board_in_one_table_with_what_is_wrong_below_it():
     good = FleetCheck("a", "nano", None, "me", "sim:nano", "3.11", {"edgetrain": "0.1.0"}, 0, 0, 1 << 33, 300, False)
     bad = FleetCheck("b", "nano", "10.0.0.2", "me", None, None, {}, None, None, None, None, None, ("it is off",))
     text = as_text(show_fleet_doctor(FleetDoctor("lab", {"edgetrain": "0.1.0"}, (good, bad))))
-    assert "b: it is off" in text and spell_bytes(1 << 33) in text and "1 wrong" in text
+    assert "b: it is off" in text and spell_bytes(1 << 33) in text and "1 wrong" in text and "not made" not in text
 
 
 def test_the_progress_of_all_boards_is_one_view():

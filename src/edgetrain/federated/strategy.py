@@ -86,6 +86,7 @@ class PowerModeStrategy(Strategy):
         self._time: dict[str, RoundCorrection] = {}  # by unit
         self._energy: dict[str, RoundCorrection] = {}
         self._silent: set[str] = set()  # did not answer in the last round
+        self._resting: set[str] = set()  # sit this round out because of that
         self._plan = AssignedRound(())
         self._sat_out: tuple[str, ...] = ()
         self._limit_s: float | None = None
@@ -133,7 +134,7 @@ class PowerModeStrategy(Strategy):
         ]
         self._plan = self._assigner.assign(server_round, units)
         self._sat_out = tuple(name for name in here if self._plan.of(name) is None)
-        self._silent -= silent
+        self._silent, self._resting = set(), silent
         limit_s = self._round_limit_s(self._plan.deadline_s)
         found = []
         for message in messages:
@@ -298,7 +299,8 @@ class PowerModeStrategy(Strategy):
         """
         names = {node: identity.unit for node, identity in self._identities.items()}
         messages = self.strategy.configure_evaluate(server_round, arrays, config, grid)
-        asked = [message for message in messages if names.get(message.metadata.dst_node_id) not in self._silent]
+        busy = self._silent | self._resting
+        asked = [message for message in messages if names.get(message.metadata.dst_node_id) not in busy]
         self._limit_s = self._round_limit_s(self._plan.deadline_s) if self._evaluate_s is None else self._evaluate_s
         return asked
 

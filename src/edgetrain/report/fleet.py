@@ -41,7 +41,7 @@ def show_fleet_doctor(found: FleetDoctor) -> RenderableType:
     heads = ["board", "kind", "where", "user", "python", "edgetrain", "dask", *(["flower"] if flower else [])]
     table = plain_table(*heads, "clock", "free", "keys", "verdict")
     for row in found.checks:
-        days = "" if row.certificate_days is None else f"{row.certificate_days:.0f} days"
+        days = "not made yet" if row.certificate_days is None else f"{row.certificate_days:.0f} days"
         table.add_row(
             row.name,
             row.board,
@@ -53,7 +53,7 @@ def show_fleet_doctor(found: FleetDoctor) -> RenderableType:
             *([row.versions.get("flwr") or "–"] if flower else []),
             _clock(row),
             spell_bytes(row.free_bytes),
-            days or "not made yet",
+            days if row.python else "–",  # a board that did not answer
             "ok" if not row.problems else f"{len(row.problems)} wrong",
         )
     problems = [Text(text, style="yellow") for text in found.problems]
