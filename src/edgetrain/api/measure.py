@@ -82,7 +82,7 @@ def profile(
         if name in known and not known[name].about.for_commands:
             raise UsageError(f"{known[name].option} has no effect on a command; write it into the command itself")
     mode = read_power_mode(power_mode, device)
-    asked = {"network": command_label(words), **_with_path(settings)}
+    asked: dict[str, Scalar] = {"network": command_label(words), **_with_path(settings)}
     experiment = build_experiment(asked, mode, words, campaign=campaign)
     place = open_store(store)
     done = carry_out(experiment, device, place, progress, stdout=stdout, like=like)
