@@ -190,7 +190,7 @@ def test_one_garbled_instant_costs_one_minibatch(folder, store):
         files[kind].write_text("\n".join(lines) + "\n")
     found, _ = bring_in(folder, store)
     assert found.minibatches == 11
-    assert any("out of turn" in problem for problem in found.problems)
+    assert any("ends before an earlier one" in problem for problem in found.problems)
 
 
 def test_minibatch_files_that_disagree_are_reported(folder, store):

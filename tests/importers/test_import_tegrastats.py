@@ -48,7 +48,7 @@ def test_lines_without_stamps_are_one_interval_apart_and_that_is_reported(tmp_pa
     text = "\n".join(line(7640, unit="") for _ in range(5))
     found, run = bring_in(tmp_path, text)
     assert np.diff(run.samples("rails")["at_us"]).tolist() == [1_000_000] * 4
-    assert any("no stamps" in problem for problem in found.problems)
+    assert any("no time stamps" in problem for problem in found.problems)
     found, run = bring_in(tmp_path, text, interval_s=0.25)
     assert np.diff(run.samples("rails")["at_us"]).tolist() == [250_000] * 4
     assert found.problems == ()

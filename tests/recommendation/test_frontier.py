@@ -62,7 +62,7 @@ def test_the_knee_does_not_depend_on_units_and_lies_at_the_bend():
     assert knee(x, y) == 2
     assert knee(x * 1000, y * 0.001) == 2
     assert knee(x[:1], y[:1]) == 0
-    with pytest.raises(UsageError, match="empty frontier"):
+    with pytest.raises(UsageError, match="the frontier is empty"):
         knee(np.empty(0), np.empty(0))
 
 
