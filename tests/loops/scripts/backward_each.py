@@ -17,5 +17,6 @@ for epoch in range(2):
         loss_of(batch).backward()
         optimizer.step()
         clock.stepped()
+    del labelled, unlabelled  # or their workers are stopped while the next ones are waited for
     clock.end()
 clock.report(steps=40, trained=40)

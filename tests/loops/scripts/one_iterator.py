@@ -1,5 +1,7 @@
 """A loader that keeps its workers and its iterator for good, as trainers of detectors have it; evaluation between."""
 
+import time
+
 from common import Clock, Slow, evaluate, slow_loader, train
 from torch.utils.data import DataLoader
 
@@ -28,6 +30,7 @@ class OneIterator(DataLoader):
 
 
 loader, held_out, clock = OneIterator(Slow(100, 0.005), batch_size=4, num_workers=1), slow_loader(10), Clock()
+time.sleep(0.2)  # the network is made, say
 for epoch in range(2):
     clock.begin()
     for batch in loader:
