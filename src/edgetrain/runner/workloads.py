@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import subprocess
 import sys
@@ -50,6 +51,7 @@ def generate_dataset(folder: Path, recipe: DatasetRecipe, progress: Callable[[in
         return workload.generate_dataset(folder, recipe, progress)
 
 
+@functools.lru_cache(maxsize=256)  # a count takes seconds, and a catalogued network does not change
 def count_memory(network: str, batch_size: int, optimizer: str = "sgd", momentum: float = 0.9) -> MemoryNeed:
     """Count what training a catalogued network needs, in a process of its own: torch stays out of this one."""
     command = [sys.executable, "-m", "edgetrain.workload.memory", network, "--batch", str(batch_size)]
