@@ -44,6 +44,18 @@ def test_a_page_has_no_errors_fetches_nothing_and_fits_its_window(visit, pages, 
         assert (background == "rgb(16, 21, 23)") is dark
 
 
+@pytest.mark.parametrize("kind", ["run", "campaign", "comparison"])
+def test_all_bars_of_a_chart_and_their_axis_have_one_scale(visit, pages, kind: str) -> None:
+    for width in (1180, 390):
+        page = visit(pages[kind].as_uri(), width=width).page
+        for chart in page.locator(".barchart").all():
+            drawn = chart.evaluate(
+                "one => [...one.querySelectorAll('svg.bar')].map(bar => bar.getBoundingClientRect()).map(box => "
+                "`${Math.round(box.left)} ${Math.round(box.width)}`)"
+            )
+            assert len(set(drawn)) == 1, drawn
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_page_has_no_serious_violation_of_accessibility(visit, pages, kind: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")

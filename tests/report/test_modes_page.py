@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from edgetrain.prediction import ModeTable, Predictions
+from edgetrain.prediction import ModeTable, Predictions, bounds
 from edgetrain.report.page import HeldOut, ModeCloud, ModesContent, modes_page
 from edgetrain.report.page.mode_plots import MOST_CLOUD, scatter
 from edgetrain.schema import Origin
@@ -44,9 +46,20 @@ def test_the_best_mode_within_a_limit_is_the_fastest_that_keeps_it() -> None:
     best = limited.best_row
     assert best is not None and limited.power_w[best] <= 20 < limited.power_w[best + 1]
     text = modes_page(ModesContent("t", "b", Origin.REPLAYED, limited))
-    assert "Within 20 W the best mode is" in text and "limit 20 W" in text
+    assert "Within 20 W the fastest mode is" in text and "limit 20 W" in text
     none = modes_page(ModesContent("t", "b", Origin.REPLAYED, cloud(table(), max_power_w=1.0)))
     assert "No mode keeps the limit of 1 W." in none
+
+
+def test_a_predicted_mode_keeps_a_limit_only_with_its_whole_interval() -> None:
+    modes = table()
+    found = predictions(modes)
+    limited = replace(ModeCloud.of_predictions(modes, found, {}), max_power_w=20.0)
+    best = limited.best_row
+    high = bounds(found.power_w, found.power_log_sd, found.dof)[1]
+    assert best is not None and high[best] <= 20 < high[best + 1] and limited.power_w[best + 1] < 20
+    text = modes_page(ModesContent("t", "b", Origin.PREDICTED, limited))
+    assert "predicted; it keeps the limit with its whole interval." in text
 
 
 def test_predicted_modes_have_intervals_and_measured_ones_stand_beside_them() -> None:

@@ -140,6 +140,9 @@ def test_a_doubt_is_said_once_with_the_settings_it_is_about() -> None:
 
 def test_runs_of_one_setting_are_distinguished_and_chance_is_not_called_a_finding() -> None:
     text = comparison_page([run("r-0001"), run("r-0002", median_ms=101.0)], "t")
+    assert "single run" not in comparison_page([run("r-0001"), run("r-0002"), run("r-3", 4, 50.0), run("r-4", 4, 51.0)])
+    assert "These are single runs" in comparison_page([run("r-0001"), run("r-3", 4, 50.0)])
+    assert "</i>compute</li>" in text and "</i>overhead</li>" not in text  # only what occurs
     assert "2 workers, cold, run 0001" in text and "2 workers, cold, run 0002" in text
     assert "No setting tried here changes the time per minibatch by more than 5 %." in text
 

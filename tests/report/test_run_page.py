@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from edgetrain.analysis import MachineReadings, StallCauses, find_loops, slowest, summarize
-from edgetrain.record import DeviceFacts, Event, FolderStore, WorkloadFacts
+from edgetrain.record import ArrayTable, DeviceFacts, Event, FolderStore, WorkloadFacts
 from edgetrain.report.page import PageRemedy, PageVerdict, run_page
 from edgetrain.report.page.packed import pack, plots_json, unpack
 from edgetrain.report.page.timeline import timeline
@@ -48,6 +49,29 @@ def test_every_picture_is_drawn_without_a_script_too_and_says_what_it_shows(run)
     assert "nan" not in " ".join(re.findall(r' d="([^"]*)"', text))
 
 
+def test_every_picture_says_its_origin(run) -> None:
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", page_of(run))
+    assert len(captions) >= 5 and all("simulated" in caption for caption in captions)
+
+
+def test_more_series_than_colours_are_told_apart_by_a_dash(run) -> None:
+    rails = run.samples("rails")
+    cores = {f"cpu{core}_share": np.full(len(rails), core / 12) for core in range(12)}
+    many = replace(run, probes={"cpu": ArrayTable({"at_us": rails["at_us"], **cores})})
+    (plot,) = [one for one in timeline(many, summarize(many), slowest(find_loops(many)).parts) if one.id == "cpu"]
+    assert len({(one.colour, one.dashed) for one in plot.series}) == len(plot.series) == 12
+    text = page_of(many)
+    assert 'class="line s-0 dashed"' in text and '<i class="s-0 dashed">' in text and '"dashed":true' in text
+
+
+def test_every_process_of_a_training_is_in_a_table(run) -> None:
+    second = replace(run.main, facts=replace(run.main.facts, pid=77, rank=1))
+    text = page_of(replace(run, processes=(replace(run.main, facts=replace(run.main.facts, pid=76, rank=0)), second)))
+    page = Page(text)
+    assert page.row("77")[1:3] == ["1", "120"] and page.row("76")[1] == "0"
+    assert "2 processes trained together" in text and "Training processes" not in page_of(run)
+
+
 def test_a_run_without_power_says_why_there_is_no_energy(record) -> None:
     found = FolderStore(record.store).open(record(power_w=None))
     text = page_of(found)
@@ -69,6 +93,14 @@ def test_a_thousand_epochs_share_bars_and_the_slowest_stays_in_the_table(run) ->
     assert text.count('class="barrow"') < 120 and "A bar is the mean of up to" in text
     assert Page(text).row("500")[2] == "99 s" and "900 epochs" in text
     assert len(text) < 1_100_000
+
+
+def test_the_marks_of_many_epochs_are_in_the_page_once(run) -> None:
+    epochs = [make_epoch(number, 0.01) for number in range(5_000)]
+    plots = timeline(run, replace(summarize(run), epochs=tuple(epochs)), slowest(find_loops(run)).parts)
+    documents = json.loads(plots_json(plots))
+    assert len(documents) > 1 and len(documents[0]["marks"]) == 5_000
+    assert {one["marks"] for one in documents[1:]} == {documents[0]["id"]}
 
 
 def test_a_long_trace_keeps_its_extremes(run) -> None:

@@ -129,7 +129,7 @@ def test_what_was_not_measured_is_a_dash_or_a_reason_and_never_zero():
     # End to end, stall, fill, hidden wait, copy, compute, overhead, read, cached before and after, energy.
     assert row[2:] == ["10", "s", "–", "–", "–", "–", "9.5", "s", "500", "ms", "–", "–", "→", "–", "–"]
     assert "stall not known" in text and "fetch stalls are not known: no data loader was seen" in text
-    assert "energy: not measured: this device has no power sensor that can be read" in text
+    assert "energy: not measured (this device has no power sensor that can be read)" in text
     assert "overhead of edgetrain: not measured" in text
     assert "worker" not in text and "doubts" not in text and "power mode" not in text
 
@@ -152,7 +152,7 @@ def test_power_without_a_split_says_why():
         make_epoch(), power_w=PowerSummary(20.0, 21.0), power_scope="gpu", energy_by_reason="stalls are too short"
     )
     text = printed(show_run(summary))
-    assert "(gpu); baseload not measured" in text and "energy by cause: not split: stalls are too short" in text
+    assert "(gpu); baseload not measured" in text and "energy by cause: not known (stalls are too short" in text
 
 
 def test_problems_of_an_imported_log_stand_among_the_doubts():

@@ -12,6 +12,7 @@ from rich.text import Text
 from edgetrain.analysis import EpochSummary, Summary
 from edgetrain.record import LimitsRecord, RunRow
 from edgetrain.report.machine import machine_table
+from edgetrain.report.processes import PROCESS_HEADS, process_rows, spell_process_spread
 from edgetrain.report.terminal import PlainConsole, console, plain_table, printable
 from edgetrain.units import spell, spell_bytes, spell_seconds
 
@@ -31,7 +32,7 @@ __all__ = [
 
 BAR = 28  # characters of a bar
 FIRST_EPOCHS, LAST_EPOCHS = 8, 4  # shown of a run that has more
-BROAD = 1000  # characters, more than any table of ours takes
+BROAD = 1000  # characters, wider than any table here
 PARTS = (
     ("fetch_stall_s", "fetch stall", "red"),
     ("copy_s", "copy", "yellow"),
@@ -143,7 +144,7 @@ def _epochs(epochs: Sequence[EpochSummary]) -> RenderableType:
         "mini-\nbatches",
         "end to\nend",
         "fetch\nstall",
-        "of it\nfill",
+        "of which\nfill",
         "hidden\nwait",
         "copy",
         "compute",
@@ -231,7 +232,7 @@ def _numbers(summary: Summary) -> Text:
             f"({summary.power_scope}); baseload {baseload}\n"
         )
     else:
-        text.append(f"energy: not measured: {summary.energy_reason}\n")
+        text.append(f"energy: not measured ({summary.energy_reason})\n")
     split = summary.energy_by
     if split:
         text.append(
@@ -239,7 +240,7 @@ def _numbers(summary: Summary) -> Text:
             f"{spell(split.baseload_j)} J, ± {spell(split.pm_j, '', 2)} J\n"
         )
     elif power.mean is not None:
-        text.append(f"energy by cause: not split: {summary.energy_by_reason}\n")
+        text.append(f"energy by cause: not known ({summary.energy_by_reason})\n")
     cost, own = summary.overhead_pct, summary.overhead
     text.append(f"overhead of edgetrain: {'not measured' if cost is None else f'{cost:.2g} % of the run'}")
     if own.sampler_cpu_share is not None and own.sampler_read_share is not None:
@@ -272,24 +273,14 @@ def _loop_lines(summary: Summary) -> list[RenderableType]:
 
 def _process_table(summary: Summary) -> list[RenderableType]:
     """Return one row per training process; nothing where there is only one."""
-    spread = summary.process_spread
-    if spread is None:
+    rows = process_rows(summary)
+    if not rows:
         return []
-    title = f"{len(summary.processes)} training processes; the figures above are those of the slowest"
-    table = plain_table("process", "rank", "minibatches", "time", "fetch stall", "median ms", title=title)
-    for process in summary.processes:
-        table.add_row(
-            str(process.pid),
-            "–" if process.rank is None else str(process.rank),
-            str(process.minibatches),
-            spell_seconds(process.e2e_s),
-            "–" if process.fetch_stall_s is None else spell_seconds(process.fetch_stall_s),
-            "–" if process.minibatch.median_ms is None else spell(process.minibatch.median_ms),
-        )
-    apart = f"between the fastest and the slowest: {spell_seconds(spread.e2e_slowest_s - spread.e2e_fastest_s)}"
-    if spread.stall_most_s is not None and spread.stall_least_s is not None:
-        apart += f", {spell_seconds(spread.stall_most_s - spread.stall_least_s)} of fetch stall"
-    return [table, Text(apart + "\n")]
+    title = f"{len(rows)} training processes; the figures above are those of the slowest"
+    table = plain_table(*PROCESS_HEADS, title=title)
+    for cells in rows:
+        table.add_row(*cells)
+    return [table, Text(spell_process_spread(summary) + "\n")]
 
 
 def _doubts(summary: Summary) -> list[RenderableType]:

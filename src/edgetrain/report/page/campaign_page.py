@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
 from edgetrain.analysis import CacheCurve, FactorRow, Spread, StudyFinding, Summary, VariabilityReport, label
 from edgetrain.report.campaigns import factor_cells
 from edgetrain.report.page.bars import Bar, BarPart, legend, stacked_bars
-from edgetrain.report.page.epochs import TIME_PARTS, seconds_by_part
+from edgetrain.report.page.epochs import used_parts
 from edgetrain.report.page.factor_plots import cache_plots, factor_plots, setting_bars
 from edgetrain.report.page.plot import Plot
 from edgetrain.report.page.provenance import Facts, machine_facts
@@ -57,12 +57,13 @@ COST_HEADS = ("setting", "runs", "training time", "mean power", "energy", "energ
 def campaign_page(content: CampaignContent, title: str | None = None) -> str:
     """Return the page of a campaign."""
     by_run = {summary.run: summary for summary in content.summaries}
-    sections = [
-        _section(name, rows, by_run, f"s{place}-") for place, (name, rows) in enumerate(content.sections.items())
-    ]
-    curves = cache_plots(content.curves)
-    pictures = [plot for section in sections for plot in section.plots] + curves
     origins = sorted({str(summary.origin) for summary in content.summaries})
+    sections = [
+        _section(name, rows, by_run, f"s{place}-", origins)
+        for place, (name, rows) in enumerate(content.sections.items())
+    ]
+    curves = [_with_origin(plot, origins) for plot in cache_plots(content.curves)]
+    pictures = [plot for section in sections for plot in section.plots] + curves
     return render(
         "campaign.html.j2",
         title or f"Campaign {content.name}",
@@ -85,12 +86,19 @@ def campaign_page(content: CampaignContent, title: str | None = None) -> str:
     )
 
 
-def _section(name: str, rows: Sequence[FactorRow], by_run: Mapping[str, Summary], prefix: str) -> PageSection:
+def _with_origin(plot: Plot, origins: Sequence[str]) -> Plot:
+    return replace(plot, note="; ".join(word for word in (plot.note, " or ".join(origins)) if word))
+
+
+def _section(
+    name: str, rows: Sequence[FactorRow], by_run: Mapping[str, Summary], prefix: str, origins: Sequence[str]
+) -> PageSection:
     bars = setting_bars(rows, by_run)
     times = stacked_bars(bars, "s", f"{name}: where the time of an epoch went, by setting") if bars else ""
     heads, cells = factor_cells(rows)
     costs = [_cost_row(row, [by_run[run] for run in row.runs if run in by_run]) for row in rows]
-    return PageSection(name, Markup(times), factor_plots(rows, by_run, prefix), heads, cells, costs)
+    plots = [_with_origin(plot, origins) for plot in factor_plots(rows, by_run, prefix)]
+    return PageSection(name, Markup(times), plots, heads, cells, costs)
 
 
 def _cost_row(row: FactorRow, summaries: Sequence[Summary]) -> list[str]:
@@ -112,13 +120,11 @@ def _cost_row(row: FactorRow, summaries: Sequence[Summary]) -> list[str]:
 
 
 def _verdict(content: CampaignContent) -> str:
-    """Return what the campaign shows in one sentence: its first conclusion, else the fastest and slowest setting."""
+    """Return what the campaign shows in one sentence: how many findings hold, or the fastest and slowest setting."""
     judged = [finding.verdict for finding in content.findings]
     if judged:
         holds = sum(verdict.value == "holds" for verdict in judged)
         return f"{holds} of {len(judged)} findings of the paper hold here."
-    if content.conclusions:
-        return content.conclusions[0][:1].upper() + content.conclusions[0][1:] + "."
     rows = [row for rows in content.sections.values() for row in rows]
     known = [(row.later_epochs or row.first_epoch or row.median_epoch, row.factors) for row in rows]
     if len(known) < SETTINGS_OF_VERDICT:
@@ -152,12 +158,6 @@ def _tiles(content: CampaignContent) -> list[tuple[str, str]]:
     if content.failed:
         found.append((str(len(content.failed)), "runs failed"))
     return found
-
-
-def used_parts(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
-    """Return the parts of the time that occur, with their names."""
-    parts = [seconds_by_part(epoch) for summary in summaries for epoch in summary.epochs]
-    return [(name, words) for name, words in TIME_PARTS if any(one[name] > 0 for one in parts)]
 
 
 def _in_order(spreads: Sequence[Spread], content: CampaignContent) -> list[Spread]:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from edgetrain.analysis import Comparison, EpochSummary, Summary
 from edgetrain.report.comparison import LABELS, spell_metric
 from edgetrain.report.page.bars import Bar, BarPart, legend, stacked_bars
-from edgetrain.report.page.epochs import MOST_BARS, TIME_PARTS, seconds_by_part
+from edgetrain.report.page.epochs import MOST_BARS, TIME_PARTS, seconds_by_part, used_parts
 from edgetrain.report.page.provenance import machine_facts
 from edgetrain.report.page.shell import render
 from edgetrain.report.text import spell_workers, with_pm
@@ -86,7 +86,7 @@ def comparison_page(
         machine=machine_facts(summaries[0]) if summaries else [],
         groups=groups,
         comparisons=[_comparison(*each) for each in comparisons],
-        legend=Markup(legend(TIME_PARTS)),
+        legend=Markup(legend(used_parts(summaries))),
     )
 
 
@@ -144,7 +144,7 @@ def _group(name: str, summaries: Sequence[Summary]) -> PageGroup:
         max(0, len(bars) - most),
         cells[:MOST_ROWS],
         max(0, len(cells) - MOST_ROWS),
-        _verdict(rows),
+        _verdict(rows, list(settings.values())),
         _doubts(rows),
     )
 
@@ -250,7 +250,7 @@ def _row(summary: Summary) -> PageRow:
     )
 
 
-def _verdict(rows: Sequence[PageRow]) -> str:
+def _verdict(rows: Sequence[PageRow], repeats: Sequence[int]) -> str:
     """Return one sentence on what the runs of a network show, from medians; chance is not called a finding."""
     known = [(row.median_ms, row.stall_share, row) for row in rows if row.median_ms and row.stall_share is not None]
     if len(known) < 2 or len({row.batch_size for _, _, row in known}) > 1:
@@ -260,10 +260,14 @@ def _verdict(rows: Sequence[PageRow]) -> str:
     gain = worst_ms / best_ms
     if gain < SMALL_GAIN:
         return "No setting tried here changes the time per minibatch by more than 5 %."
+    single = ""
+    if min(repeats) == 1:
+        which = "These are single runs" if max(repeats) == 1 else "Some settings were run once"
+        single = f" {which}: repeat them before you rely on small differences."
     return (
         f"The fastest setting tried here ({best.setting}) takes {spell_seconds(best_ms / MS_PER_S)} per minibatch, "
-        f"the slowest ({worst.setting}, {worst_share:.0%} of its time stalled) {gain:.2g} times as long. "
-        "These are single runs: repeat them before you rely on small differences."
+        f"the slowest ({worst.setting}, {worst_share:.0%} of its time stalled) {gain:.2g} times as long."
+        f"{single}"
     )
 
 

@@ -34,7 +34,7 @@ class SlowMinibatch:
     overhead_s: float
 
 
-def distributions(parts: Parts) -> list[Plot]:
+def distributions(parts: Parts, origin: str) -> list[Plot]:
     """Return a histogram of each part of a minibatch's time."""
     if not len(parts):
         return []
@@ -43,14 +43,16 @@ def distributions(parts: Parts) -> list[Plot]:
     found = []
     for title, column, name in QUANTITIES:
         values: Floats = getattr(parts, column)
-        some = [("epoch 0", values[first], "1"), ("later epochs", values[~first], "0")] if several else []
-        plot = _histogram(title, name, values, some or [("all minibatches", values, "0")])
+        some = (
+            [(f"epoch {parts.epoch[0]}", values[first], "1"), ("later epochs", values[~first], "0")] if several else []
+        )
+        plot = _histogram(title, name, values, some or [("all minibatches", values, "0")], origin)
         if plot is not None:
             found.append(plot)
     return found
 
 
-def _histogram(title: str, name: str, values: Floats, some: list[tuple[str, Floats, str]]) -> Plot | None:
+def _histogram(title: str, name: str, values: Floats, some: list[tuple[str, Floats, str]], origin: str) -> Plot | None:
     shown = values[values >= LEAST_S]
     if not len(shown):
         return None
@@ -71,6 +73,7 @@ def _histogram(title: str, name: str, values: Floats, some: list[tuple[str, Floa
     quantiles = np.percentile(values, [50, 95, 99])
     spelled = ", ".join(f"p{p} {spell_seconds(float(q))}" for p, q in zip((50, 95, 99), quantiles, strict=True))
     note = f"{len(values):,} minibatches; {spelled}; longest {spell_seconds(float(values.max()))}"
+    note += f"; {origin}"
     if short:
         note += f"; {short:,} shorter than {spell_seconds(LEAST_S)} are not drawn"
     return Plot(

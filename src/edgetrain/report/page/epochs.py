@@ -48,6 +48,12 @@ def seconds_by_part(epoch: EpochSummary) -> dict[str, float]:
     return {**split, "copy": epoch.copy_s or 0.0, "compute": epoch.compute_s, "overhead": epoch.overhead_s}
 
 
+def used_parts(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
+    """Return the parts of the time that occur, with their names."""
+    parts = [seconds_by_part(epoch) for summary in summaries for epoch in summary.epochs]
+    return [(name, words) for name, words in TIME_PARTS if any(one[name] > 0 for one in parts)]
+
+
 @dataclass(frozen=True, slots=True)
 class EpochBars:
     """Bars of some epochs, and how many epochs one of them covers."""

@@ -135,7 +135,7 @@ def _factor_plot(
     if not lines or max(map(len, lines.values())) < 2:
         return None
     series = tuple(
-        _line(text, sorted(points, key=lambda point: point[0]), str(place % COLOURS))
+        _line(text, sorted(points, key=lambda point: point[0]), place)
         for place, (text, points) in enumerate(list(lines.items())[:MOST_LINES])
     )
     left_out = f"; {len(lines) - MOST_LINES} more settings are in the table only" if len(lines) > MOST_LINES else ""
@@ -160,7 +160,7 @@ def _quantity(epoch: EpochSummary, name: str) -> float | None:
     return epoch.e2e_s if name == "e2e_s" else epoch.fetch_stall_s
 
 
-def _line(name: str, points: Sequence[tuple[float, RangeOf]], colour: str) -> PlotSeries:
+def _line(name: str, points: Sequence[tuple[float, RangeOf]], place: int) -> PlotSeries:
     return PlotSeries(
         name,
         np.asarray([at for at, _ in points]),
@@ -168,7 +168,8 @@ def _line(name: str, points: Sequence[tuple[float, RangeOf]], colour: str) -> Pl
         np.asarray([value.low for _, value in points]),
         np.asarray([value.high for _, value in points]),
         style=PlotStyle.MARKED,
-        colour=colour,
+        colour=str(place % COLOURS),
+        dashed=place >= COLOURS,
     )
 
 

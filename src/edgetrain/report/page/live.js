@@ -20,11 +20,16 @@
   };
   const show = (plot) => {
     const figure = document.getElementById("plot-" + plot.id);
-    if (figure && figure.picture && figure.dataset.names === plot.series.map((one) => one.name).join("|")) { figure.picture.update(plot); return; }
-    const legend = element("ul", { class: "legend" }, ...plot.series.map((one) => element("li", {}, element("i", { class: "s-" + one.colour }), one.name)));
+    if (figure && figure.picture && figure.dataset.names === plot.series.map((one) => one.name).join("|")) {
+      figure.picture.update(plot);
+      const note = figure.querySelector("figcaption .note");
+      if (note) note.textContent = plot.note;
+      return;
+    }
+    const legend = element("ul", { class: "legend" }, ...plot.series.map((one) => element("li", {}, element("i", { class: "s-" + one.colour + (one.dashed ? " dashed" : "") }), one.name)));
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     svg.setAttribute("class", "chart");
-    const fresh = element("figure", { class: "plot", id: "plot-" + plot.id }, element("figcaption", {}, plot.title), ...(plot.series.length > 1 ? [legend] : []), svg);
+    const fresh = element("figure", { class: "plot", id: "plot-" + plot.id }, element("figcaption", {}, plot.title, ...(plot.note ? [element("span", { class: "note" }, plot.note)] : [])), ...(plot.series.length > 1 ? [legend] : []), svg);
     fresh.dataset.names = plot.series.map((one) => one.name).join("|");
     if (figure) {
       for (const group of groups.values()) group.pictures = group.pictures.filter((picture) => picture !== figure.picture);
@@ -36,6 +41,7 @@
     if (figure.picture) figure.dataset.names = figure.picture.series.map((one) => one.name).join("|");
   let source = null, waiting = 1000;
   const connect = () => {
+    if (source && source.readyState !== EventSource.CLOSED) return; // reconnected already, when the page was shown again
     source = new EventSource("/events");
     source.onopen = () => { waiting = 1000; };
     source.onmessage = (event) => {
@@ -64,11 +70,14 @@
   const token = () => new URLSearchParams(location.hash.slice(1)).get("token") || prompt("The token that edgetrain serve printed") || "";
   for (const button of document.querySelectorAll("[data-post]")) button.addEventListener("click", async () => {
     if (!confirm(button.textContent + "?")) return;
-    const answer = await fetch(button.dataset.post, { method: "POST", headers: { Authorization: "Bearer " + token() } });
-    const text = await answer.text();
-    let found = {};
-    try { found = JSON.parse(text); } catch { found.error = text; } // a refusal is plain text
-    document.getElementById("control-said").textContent = found.said || found.error || String(answer.status);
+    const told = document.getElementById("control-said");
+    try {
+      const answer = await fetch(button.dataset.post, { method: "POST", headers: { Authorization: "Bearer " + token() } });
+      const text = await answer.text();
+      let found = {};
+      try { found = JSON.parse(text); } catch { found.error = text; } // a refusal is plain text
+      told.textContent = found.said || found.error || String(answer.status);
+    } catch { told.textContent = "the server does not answer"; }
   });
 
   const box = document.getElementById("whatif");
@@ -86,8 +95,9 @@
     const ask = async () => {
       const query = new URLSearchParams({ run: run.value });
       for (const slider of sliders) {
-        slider.parentNode.querySelector("output").textContent = value(slider);
-        if (box.querySelector(`[data-use="${slider.dataset.name}"]`).checked) query.set(slider.dataset.name, value(slider));
+        const changed = box.querySelector(`[data-use="${slider.dataset.name}"]`).checked;
+        slider.parentNode.querySelector("output").textContent = changed ? value(slider) : "as recorded";
+        if (changed) query.set(slider.dataset.name, value(slider));
       }
       clearTimeout(resting);
       if (stop) stop.abort();

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from edgetrain.analysis import TraceKind, find_loops, slowest, traces
 from edgetrain.record import Run, RunRow
@@ -32,7 +32,7 @@ class LiveRun:
     """The run that is being recorded: its last minutes."""
 
     run: str
-    state: str  # running | ended without a word
+    state: str  # running | ended unexpectedly
     network: str | None
     device: str | None
     origin: str
@@ -108,7 +108,7 @@ def live_plots(run: Run, begin_us: int, end_us: int) -> list[Plot]:
     found = []
     parts = slowest(find_loops(run)).parts
     if len(parts):
-        found.append(minibatch_panel(parts, axis, end_us, BINS, ()))
+        found.append(minibatch_panel(parts, axis, end_us, BINS, (), str(run.manifest.origin)))
     known = traces(run)
     for kind in SHOWN:
         some = [trace for trace in known if trace.kind is kind]
@@ -118,9 +118,7 @@ def live_plots(run: Run, begin_us: int, end_us: int) -> list[Plot]:
 
 
 def _grouped(plot: Plot) -> Plot:
-    return Plot(
-        plot.id, plot.title, plot.x, plot.y, plot.series, plot.alt, plot.marks, plot.note, GROUP, min(plot.height, 170)
-    )
+    return replace(plot, group=GROUP, height=min(plot.height, 170))
 
 
 def live_page(view: LiveView, options: LiveOptions | None = None) -> str:

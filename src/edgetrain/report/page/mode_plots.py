@@ -13,6 +13,7 @@ from edgetrain.recommendation import frontier
 from edgetrain.report.page.plot import Plot, PlotAxis, PlotMark, PlotSeries, PlotStyle, PointFact
 
 SHOWN_INTERVALS = 60  # modes whose interval is drawn; all of them are in the table of errors
+WIDE_RANGE = 8.0  # of energy, from which its axis is logarithmic
 MOST_CLOUD = 6_000  # points drawn; a board has up to about 30,000 modes
 
 
@@ -41,15 +42,23 @@ class ModeCloud:
 
     @property
     def best_row(self) -> int | None:
-        """The fastest mode within the limits; None where there are no limits or no mode keeps them."""
+        """The fastest mode within the limits; None where there are no limits or no mode keeps them.
+
+        A predicted mode keeps a limit if its whole interval does: the one that is best by its value alone is more
+        likely than others to be under-predicted.
+        """
         if self.max_power_w is None and self.max_time_s is None:
             return None
+        time_s, power_w, found = self.time_s, self.power_w, self.predicted
+        if found is not None:
+            time_s = bounds(found.time_s, found.time_log_sd, found.dof)[1]
+            power_w = bounds(found.power_w, found.power_log_sd, found.dof)[1]
         within = np.ones(len(self.time_s), bool)
         goal = self.time_s
         if self.max_power_w is not None:
-            within &= self.power_w <= self.max_power_w
+            within &= power_w <= self.max_power_w
         if self.max_time_s is not None:
-            within &= self.time_s <= self.max_time_s
+            within &= time_s <= self.max_time_s
             goal = self.energy_j if self.max_power_w is None else goal
         rows = np.flatnonzero(within)
         return int(rows[np.argmin(goal[rows])]) if len(rows) else None
@@ -85,6 +94,8 @@ def scatter(
     values = cloud.power_w if power else cloud.energy_j
     unit, words = ("W", "power") if power else ("J", "energy per minibatch")
     rows, front = _thinned(cloud), cloud.frontier_rows
+    # A few slow modes take many times the energy of all others, which a linear axis would press together.
+    log = not power and float(values.max()) > WIDE_RANGE * float(values.min()) > 0
     series = [
         PlotSeries(
             f"all modes ({origin})",
@@ -144,7 +155,7 @@ def scatter(
         f"time-{quantity}",
         f"Time against {words}: {len(cloud.time_s):,} modes",
         PlotAxis("time per minibatch (logarithmic)", "s", log=True),
-        PlotAxis(words, unit),
+        PlotAxis(f"{words} (logarithmic)" if log else words, unit, log=log),
         tuple(series),
         f"Scatter of time per minibatch against {words} of every power mode, with the frontier and the stock modes",
         _limit_marks(cloud, power),
@@ -205,7 +216,7 @@ def _note(cloud: ModeCloud, drawn: int, power: bool) -> str:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Predictions of modes whose truth is known and was not used for the fit."""
+    """Predictions of modes that were measured but not used for the fit."""
 
     truth: ModeTable
     found: Predictions

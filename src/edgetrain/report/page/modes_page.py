@@ -81,13 +81,13 @@ def _verdict(content: ModesContent) -> str:
         limits = [f"{cloud.max_power_w:g} W" if cloud.max_power_w is not None else ""]
         limits += [f"{spell_seconds(cloud.max_time_s)} per minibatch" if cloud.max_time_s is not None else ""]
         within = " and ".join(limit for limit in limits if limit)
+        whole = " with its whole interval" if cloud.predicted is not None else ""
         if best is None:
-            return f"No mode keeps the limit of {within}."
-        return (
-            f"Within {within} the best mode is {spell_mode(cloud.modes.mode(best))}: "
-            f"{spell_seconds(float(cloud.time_s[best]))} per minibatch at {spell(float(cloud.power_w[best]), 'W')}, "
-            f"{content.origin}."
-        )
+            return f"No mode keeps the limit of {within}{whole}."
+        mode, time, power, _ = mode_row(cloud, best)
+        goal = "fastest mode" if cloud.max_power_w is not None else "mode of least energy"
+        kept = f"; it keeps the limit{whole}" if whole else ""
+        return f"Within {within} the {goal} is {mode}: {time} per minibatch at {power}, {content.origin}{kept}."
     least = int(np.argmin(cloud.energy_j))
     fastest = int(np.argmin(cloud.time_s))
     saved = 1 - cloud.energy_j[least] / cloud.energy_j[fastest]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from edgetrain.documents import to_document
-from edgetrain.report.page.plot import Floats, Plot, PlotSeries
+from edgetrain.report.page.plot import Floats, Plot, PlotMark, PlotSeries
 
 STEPS = 65_534
 MISSING = 65_535
@@ -62,7 +62,7 @@ def _document(series: PlotSeries) -> dict[str, Any]:
         column = getattr(series, name)
         if column is not None:
             found[name] = to_document(pack(column))
-    found |= {name: True for name in ("strong", "hidden") if getattr(series, name)}
+    found |= {name: True for name in ("strong", "hidden", "dashed") if getattr(series, name)}
     if series.facts:
         found["facts"] = [
             {"name": fact.name, "unit": fact.unit, "values": to_document(pack(fact.values))} for fact in series.facts
@@ -72,18 +72,28 @@ def _document(series: PlotSeries) -> dict[str, Any]:
     return found
 
 
+def _marks(plot: Plot, owner: dict[tuple[PlotMark, ...], str]) -> list[Any] | str:
+    first = owner.setdefault(plot.marks, plot.id)
+    return first if plot.marks and first != plot.id else list(to_document(plot.marks))
+
+
 def plots_json(plots: list[Plot]) -> str:
-    """Return pictures as JSON that can stand inside a script element."""
+    """Return pictures as JSON that can stand inside a script element.
+
+    Marks that an earlier picture has too, as the epochs of a timeline, are written once: as the id of that picture.
+    """
+    owner: dict[tuple[PlotMark, ...], str] = {}
     documents = [
         {
             "id": plot.id,
             "title": plot.title,
             "alt": plot.alt,
+            "note": plot.note,
             "group": plot.group,
             "height": plot.height,
             "x": to_document(plot.x),
             "y": to_document(plot.y),
-            "marks": to_document(plot.marks),
+            "marks": _marks(plot, owner),
             "series": [_document(series) for series in plot.series],
         }
         for plot in plots

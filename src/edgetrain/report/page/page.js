@@ -95,7 +95,7 @@
   const showTip = (lines, x, y) => {
     tip.replaceChildren(...lines.map((line) => {
       const row = document.createElement("div");
-      if (line.colour) { const swatch = document.createElement("i"); swatch.className = "s-" + line.colour; row.appendChild(swatch); }
+      if (line.colour) { const swatch = document.createElement("i"); swatch.className = "s-" + line.colour + (line.dashed ? " dashed" : ""); row.appendChild(swatch); }
       row.appendChild(document.createTextNode(line.text));
       if (line.strong) row.style.fontWeight = "600";
       return row;
@@ -249,7 +249,7 @@
     }
     drawSeries(series, parent, across, down) {
       const { x } = this.size, colour = "s-" + series.colour, n = series.y.length;
-      const strong = series.strong ? " strong" : "";
+      const strong = series.strong ? " strong" : "", dashed = series.dashed ? " dashed" : "";
       if (series.style === "bars") {
         const half = n > 1 ? (across(series.x[1]) - across(series.x[0])) / 2 : 10, base = down(Math.max(this.size.y.lo, 0));
         let d = "";
@@ -271,7 +271,7 @@
           if (series.x_low) ranges += `M${across(series.x_low[place]).toFixed(1)} ${to.toFixed(1)}H${across(series.x_high[place]).toFixed(1)}`;
           if (series.labels) write(parent, series.labels[place], { class: "tick", x: at + 7, y: to - 6 });
         }
-        if (series.style === "marked") make("path", { class: "line " + colour + strong, d: joined }, parent);
+        if (series.style === "marked") make("path", { class: "line " + colour + strong + dashed, d: joined }, parent);
         if (ranges) make("path", { class: "whisker " + colour, d: ranges }, parent);
         make("path", { class: "dots " + colour + strong, d: dots }, parent);
         return;
@@ -292,7 +292,7 @@
       }
       close();
       if (band) make("path", { class: "band " + colour, d: band }, parent);
-      make("path", { class: "line " + colour + strong, d: line }, parent);
+      make("path", { class: "line " + colour + strong + dashed, d: line }, parent);
     }
     nearest(series, at) {
       let lo = 0, hi = series.x.length - 1;
@@ -321,7 +321,7 @@
         if (!Number.isFinite(value)) continue;
         let text = `${series.name} ${spell(value, this.plot.y.unit)}`;
         if (series.low && series.high[place] > series.low[place]) text += ` (${spell(series.low[place], this.plot.y.unit)} to ${spell(series.high[place], this.plot.y.unit)})`;
-        found.push({ text, colour: series.colour });
+        found.push({ text, colour: series.colour, dashed: series.dashed });
         if (found.length > 18) break;
       }
       const near = (this.size.x.hi - this.size.x.lo) * 0.006;
@@ -430,7 +430,9 @@
   // ---- start --------------------------------------------------------------------------------------------------
   const groups = new Map();
   const start = (plots) => {
+    const marks = new Map(plots.map((plot) => [plot.id, plot.marks]));
     for (const plot of plots) {
+      if (typeof plot.marks === "string") plot.marks = marks.get(plot.marks); // the same as those of that picture
       const figure = document.getElementById("plot-" + plot.id);
       if (!figure) continue;
       const key = plot.group || "own-" + plot.id;

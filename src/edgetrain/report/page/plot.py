@@ -45,6 +45,7 @@ class PlotSeries:
     colour: str = "0"  # place in the palette, or the name of a part of the time
     strong: bool = False  # the one to read first
     hidden: bool = False  # not drawn until it is switched on
+    dashed: bool = False  # another series of the picture has the same colour
     facts: tuple[PointFact, ...] = ()
     labels: tuple[str, ...] = ()  # one per point; written beside it
 

@@ -14,12 +14,13 @@ from edgetrain.report.page.provenance import all_doubts, provenance
 from edgetrain.report.page.shell import render, spell_share
 from edgetrain.report.page.timeline import GROUP, timeline
 from edgetrain.report.page.verdict import PageVerdict, plain_verdict
+from edgetrain.report.processes import PROCESS_HEADS, process_rows, spell_process_spread
 from edgetrain.report.text import spell_workers, with_pm
 from edgetrain.units import spell, spell_bytes, spell_seconds
 
 FIRST_ROWS, LAST_ROWS, SLOWEST_ROWS = 60, 20, 20  # epochs in the table of a run that has more
 EPOCH_HEADS = (
-    "epoch", "minibatches", "end to end", "fetch stall", "of it fill", "blocked", "pre-processing", "contention",
+    "epoch", "minibatches", "end to end", "fetch stall", "of which fill", "blocked", "pre-processing", "contention",
     "hand-over", "hidden wait", "copy", "compute", "overhead", "read", "cached before → after", "energy", "loss",
 )  # fmt: skip
 
@@ -28,7 +29,7 @@ def run_page(run: Run, summary: Summary, verdict: PageVerdict | None = None, tit
     """Return the page of one run. `verdict` is what `diagnose` says; without it the page says what takes the time."""
     parts = slowest(find_loops(run)).parts
     pictures = timeline(run, summary, parts)
-    histograms = distributions(parts)
+    histograms = distributions(parts, str(summary.origin))
     zero_us = summary.epochs[0].begin_us if summary.epochs else 0
     times, joules, causes = time_bars(summary.epochs), energy_bars(summary), cause_bar(summary)
     heads, rows = machine_cells(_few(summary.epochs))
@@ -55,6 +56,9 @@ def run_page(run: Run, summary: Summary, verdict: PageVerdict | None = None, tit
         epochs_left_out=len(summary.epochs) - len(_few(summary.epochs)),
         machine_heads=[head.replace("\n", " ") for head in heads],
         machine_rows=rows,
+        process_heads=PROCESS_HEADS,
+        process_rows=process_rows(summary),
+        process_spread=spell_process_spread(summary),
         doubts=all_doubts(summary, run.lost),
         provenance=provenance(run, summary),
     )

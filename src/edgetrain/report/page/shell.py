@@ -55,7 +55,7 @@ def spell_share(share: float | None) -> str:
 
 def figure(plot: Plot) -> Markup:
     """Return a picture with its title, its note and its legend."""
-    names = [(series.colour, series.name) for series in plot.series]
+    names = [(series.colour + (" dashed" if series.dashed else ""), series.name) for series in plot.series]
     shown = legend(names) if plot.legend and len(names) > 1 else ""
     note = f'<span class="note">{html.escape(plot.note)}</span>' if plot.note else ""
     return Markup(

@@ -102,7 +102,8 @@ def _series(series: PlotSeries, box: _Box) -> list[str]:
         return _points(series, box, colour)
     if series.style is PlotStyle.MARKED:
         lines = [_path(box.across(series.x[rows]), box.down(series.y[rows])) for rows in _stretches(series.y)]
-        return [f'<path class="line {colour}" d="{"".join(lines)}"/>', *_points(series, box, colour)]
+        dashed = " dashed" if series.dashed else ""
+        return [f'<path class="line {colour}{dashed}" d="{"".join(lines)}"/>', *_points(series, box, colour)]
     out = []
     for rows in _stretches(series.y):
         rows = _thinned(series.y, rows)
@@ -111,8 +112,8 @@ def _series(series: PlotSeries, box: _Box) -> list[str]:
             high, low = box.down(series.high[rows]), box.down(series.low[rows])
             outline = np.concatenate([x, x[::-1]]), np.concatenate([high, low[::-1]])
             out.append(f'<path class="band {colour}" d="{_path(*outline)}Z"/>')
-        strong = " strong" if series.strong else ""
-        out.append(f'<path class="line {colour}{strong}" d="{_path(x, y)}"/>')
+        look = (" strong" if series.strong else "") + (" dashed" if series.dashed else "")
+        out.append(f'<path class="line {colour}{look}" d="{_path(x, y)}"/>')
     return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def timeline(run: Run, summary: Summary, parts: Parts, budget_bytes: int = BUDGE
         (end_us - zero_us) * S_PER_US,
     )
     marks = (*_epoch_marks(summary.epochs, zero_us), *_event_marks(run, zero_us))
-    found = [minibatch_panel(parts, axis, zero_us, bins, marks)] if len(parts) else []
+    found = [minibatch_panel(parts, axis, zero_us, bins, marks, str(run.manifest.origin))] if len(parts) else []
     for kind in TraceKind:
         some = [trace for trace in known if trace.kind is kind]
         if some:
@@ -80,7 +81,9 @@ def _event_marks(run: Run, zero_us: int) -> list[PlotMark]:
     ]
 
 
-def minibatch_panel(parts: Parts, axis: PlotAxis, zero_us: int, bins: int, marks: tuple[PlotMark, ...]) -> Plot:
+def minibatch_panel(
+    parts: Parts, axis: PlotAxis, zero_us: int, bins: int, marks: tuple[PlotMark, ...], origin: str
+) -> Plot:
     """Return stall and compute of each minibatch over time."""
     at_s = np.asarray((parts.done_us - zero_us) * S_PER_US, np.float64)
     found = []
@@ -101,7 +104,7 @@ def minibatch_panel(parts: Parts, axis: PlotAxis, zero_us: int, bins: int, marks
         tuple(found),
         "Fetch stall and compute of each minibatch over time",
         marks,
-        (what or "every minibatch") + beyond,
+        f"{what or 'every minibatch'}{beyond}; {origin}",
         GROUP,
         240,
     )
@@ -135,12 +138,13 @@ def panel(
         colour = "ink" if trace.main else str(place % COLOURS)
         at_s = np.asarray((trace.at_us - zero_us) * S_PER_US, np.float64)
         series, _ = _series(trace.name, at_s, trace.values, axis, bins, colour, trace.main)
-        found.append(series)
+        found.append(replace(series, dashed=place >= COLOURS))
     upper = 1.0 if kind in SHARES else None
     lower = None if kind is TraceKind.TEMPERATURE else 0.0
-    note = f"{define_total(run.manifest.power)}; {run.manifest.origin}" if kind is TraceKind.POWER else ""
-    if kind is TraceKind.POWER and run.manifest.power is not None:
-        note += "; rails may contain each other and do not add up to the total"
+    words = [str(run.manifest.origin)]
+    if kind is TraceKind.POWER:
+        words.insert(0, define_total(run.manifest.power))
+        words += ["rails may contain each other and do not add up to the total"] if len(some) > 1 else []
     return Plot(
         kind.value,
         title,
@@ -149,7 +153,7 @@ def panel(
         tuple(found),
         f"{title} over time: {', '.join(trace.name for trace in some[:12])}",
         marks,
-        note.lstrip("; "),
+        "; ".join(word for word in words if word),
         GROUP,
         230 if kind in TALL else 170,
     )
