@@ -45,6 +45,34 @@ def test_a_copy_that_was_never_seen_is_missing_and_not_zero(run) -> None:
     assert np.isnan(minibatch_table(unseen, summarize(unseen))["copy_s"]).all()
 
 
+def two_processes(run):
+    """Return the run as two processes recorded it; the second has a column of its own."""
+    facts = run.main.facts
+    rows = with_columns(run.minibatches(), extra_us=np.full(len(run.minibatches()), 5))
+    second = replace(run.main, facts=replace(facts, pid=8, rank=1), minibatches=rows)
+    return replace(run, processes=(replace(run.main, facts=replace(facts, pid=7, rank=0)), second))
+
+
+def test_minibatches_of_every_process_are_in_the_table(run) -> None:
+    both = two_processes(run)
+    table = minibatch_table(both, summarize(both))
+    assert len(table) == 36 and table["process"].tolist() == [7] * 18 + [8] * 18
+    assert set(table["rank"].tolist()) == {0, 1} and table["extra_us"].tolist() == [-1] * 18 + [5] * 18
+    assert set(table["steady"][18:].tolist()) == {-1}  # found for the process that speaks for the run
+
+
+def test_every_process_has_its_own_lane_in_a_trace(run, tmp_path: Path) -> None:
+    both = two_processes(run)
+    write_trace(both, summarize(both), tmp_path / "trace.json")
+    events, _ = events_of(tmp_path / "trace.json")
+    named = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert named == {1: f"{run.id}, rank 0, process 7", 2: f"{run.id}, rank 1, process 8"}
+    for process in (1, 2):
+        names = [event["name"] for event in events if event["pid"] == process]
+        assert names.count("copy and compute") == 18 and names.count("fetch") == 20
+    assert {event["pid"] for event in events if event["ph"] == "C"} == {1}
+
+
 def test_csv_has_a_header_numbers_and_empty_cells(run, tmp_path: Path) -> None:
     table = minibatch_table(run, summarize(run))
     assert write_csv(table, tmp_path / "out.csv") == 18
@@ -77,6 +105,12 @@ def test_a_quote_in_the_path_of_a_parquet_file_is_refused(run, tmp_path: Path) -
     pytest.importorskip("duckdb")
     with pytest.raises(UsageError, match="quote"):
         write_parquet(minibatch_table(run, summarize(run)), tmp_path / "it's.parquet")
+
+
+def test_a_folder_that_is_not_there_is_said_and_not_a_crash(run, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    with pytest.raises(UsageError, match="cannot write"):
+        write_parquet(minibatch_table(run, summarize(run)), tmp_path / "nowhere" / "out.parquet")
 
 
 def events_of(path: Path) -> tuple[list[dict], dict]:
@@ -116,6 +150,8 @@ def test_the_middle_of_a_long_run_is_left_out_of_a_trace_and_reported(run, tmp_p
     assert [event["args"]["minibatch"] for event in events if event["name"] == "fetch stall"] == [
         0, 1, 2, 3, 4, 13, 14, 15, 16, 17,
     ]  # fmt: skip
+    fetched = [event["args"]["batch"] for event in events if event["name"] == "fetch"]
+    assert fetched == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]  # the first five, and of the second epoch the last five
 
 
 def test_a_long_series_is_thinned_in_a_trace_and_keeps_its_extremes(run, tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetrain.analysis import Summary, find_loops, slowest
+from edgetrain.analysis import Summary, TrainingLoop, find_loops, slowest
 from edgetrain.errors import EdgetrainError, UsageError
 from edgetrain.record import ArrayTable, Run, Table
 
@@ -18,16 +19,40 @@ CHUNK = 100_000  # rows turned into text at a time
 
 
 def minibatch_table(run: Run, summary: Summary) -> Table:
-    """Return one row per training minibatch: the recorded columns, then the parts of its time."""
-    loop = slowest(find_loops(run))
-    parts = loop.parts
+    """Return one row per training minibatch of every process: the recorded columns, then the parts of its time.
+
+    `steady` is known for the slowest process, whose figures the run reports.
+    """
+    loops = find_loops(run)
+    spoken = slowest(loops)
+    tables = [_loop_table(loop, summary if loop is spoken else None) for loop in loops if len(loop.parts)]
+    if len(tables) < 2:
+        return tables[0] if tables else _loop_table(spoken, summary)
+    names = list(dict.fromkeys(name for table in tables for name in table.names))
+    return ArrayTable({name: np.concatenate([_column(table, name, tables) for table in tables]) for name in names})
+
+
+def _column(table: Table, name: str, tables: Sequence[Table]) -> NDArray[Any]:
+    """Return a column; all missing where only another process recorded it."""
+    found = table.get(name)
+    if found is not None:
+        return found
+    kind = next(known.dtype for one in tables if (known := one.get(name)) is not None)
+    return np.full(len(table), np.nan if kind.kind == "f" else -1, kind)
+
+
+def _loop_table(loop: TrainingLoop, summary: Summary | None) -> Table:
+    parts, facts = loop.parts, loop.process.facts
     table = {name: column[parts.rows] for name, column in loop.process.minibatches.items()}
     table["epoch"] = parts.epoch
     table["trained"] = np.ones(len(parts), np.int64) if parts.trained is None else parts.trained.astype(np.int64)
     table |= {("fetch_stall_s" if name == "stall_s" else name): getattr(parts, name) for name in PARTS}
-    steady = np.zeros(len(parts), np.int64)
-    steady[summary.steady.first : summary.steady.last + 1] = 1
+    steady = np.full(len(parts), -1 if summary is None else 0, np.int64)
+    if summary is not None:
+        steady[summary.steady.first : summary.steady.last + 1] = 1
     table["steady"] = steady
+    for name, number in (("process", facts.pid), ("rank", facts.rank)):
+        table[name] = np.full(len(parts), -1 if number is None else number, np.int64)
     if not parts.copy_seen:
         table["copy_s"] = np.full(len(parts), np.nan)
     return ArrayTable(table)
@@ -92,8 +117,12 @@ def write_parquet(table: Table, path: Path) -> int:
     base = duckdb.connect()
     base.register("rows", {name: _objects(column) for name, column in table.items()})
     wanted = ", ".join(_selected(name, column.dtype.kind) for name, column in table.items())
-    base.execute(f"copy (select {wanted} from rows) to '{path}' (format parquet)")
-    base.close()
+    try:
+        base.execute(f"copy (select {wanted} from rows) to '{path}' (format parquet)")
+    except duckdb.Error as error:
+        raise UsageError(f"cannot write {path} ({str(error).splitlines()[0]}); choose another path") from error
+    finally:
+        base.close()
     return len(table)
 
 
