@@ -238,6 +238,28 @@ def test_slow_readers_skip_and_hold_nobody_up() -> None:
     assert min(got[3:]) > 0.5 * made and max(got[:3]) < 0.5 * made
 
 
+def test_readers_go_on_after_a_reading_that_failed() -> None:
+    async def main() -> str:
+        made = 0
+
+        async def read() -> str:
+            nonlocal made
+            made += 1
+            if made == 1:
+                raise ZeroDivisionError
+            return "there again"
+
+        broadcaster = Broadcaster(read, 0.001)
+        stream = broadcaster.listen()
+        await anext(stream)  # how soon to connect again
+        message = await asyncio.wait_for(anext(stream), 5)
+        await stream.aclose()
+        await broadcaster.close()
+        return message
+
+    assert "there again" in asyncio.run(main())
+
+
 def test_nothing_is_read_while_nobody_looks() -> None:
     async def main() -> int:
         made = 0

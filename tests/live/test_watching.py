@@ -32,9 +32,17 @@ def test_a_run_being_recorded_is_shown_with_its_last_minutes(record) -> None:
 def test_a_runner_that_died_is_said_and_a_finished_run_is_not_running(record) -> None:
     record(state="running", runner={"pid": 2**22 + 1, "boot": None})
     run = watcher(record).read().running
-    assert run is not None and run.state == "ended without a word"
+    assert run is not None and run.state == "ended unexpectedly"
     record(seed=2)
     assert watcher(record).read().running is None
+
+
+def test_a_run_that_is_still_training_is_shown_though_a_newer_one_died(record) -> None:
+    name = record(state="running", runner=ALIVE, started_wall="2026-01-01T00:00:00+00:00")
+    record(state="running", seed=1, runner={"pid": 2**22 + 1, "boot": None})
+    record(state="running", seed=2, runner={"pid": 2**22 + 1, "boot": None})
+    run = watcher(record).read().running
+    assert run is not None and (run.run, run.state) == (name, "running")
 
 
 def test_a_record_on_another_clock_is_shown_by_its_own_end(record) -> None:
@@ -45,7 +53,7 @@ def test_a_record_on_another_clock_is_shown_by_its_own_end(record) -> None:
 
 def test_an_empty_store_and_a_damaged_run_are_said(record, tmp_path) -> None:
     view = Watcher(FolderStore(tmp_path / "nothing")).read()
-    assert view.running is None and view.runs == () and "nothing is training now" in printed(live_table(view))
+    assert view.running is None and view.runs == () and "no training is running" in printed(live_table(view))
     name = record(state="running", runner=ALIVE)
     folder = FolderStore(record.store).path / "runs" / name
     for file in folder.glob("*.ets"):
@@ -75,5 +83,13 @@ def test_the_terminal_shows_the_same(record) -> None:
     hostile = {"network": "\x1b[31mlenet", "batch_size": 16}
     record(epochs=2, minibatches=40, state="running", runner=ALIVE, workload=hostile)
     text = printed(live_table(watcher(record).read()))
-    assert "epoch 2, 80 minibatches" in text and "stalled" in text and "█" in text and "Power by rail" in text
+    assert "epoch 2, 80 minibatches" in text and "stalled" in text and "█" in text and "power" in text
     assert_plain(text)
+
+
+def test_the_terminal_view_fits_eighty_columns(record) -> None:
+    record(epochs=2, minibatches=40, state="running", runner=ALIVE)
+    lines = printed(live_table(watcher(record).read(), 80), 80).splitlines()
+    assert max(map(len, lines)) <= 80 and not any("…" in line for line in lines)
+    (series,) = [line for line in lines if "copy and compute" in line]
+    assert "█" in series and series.rstrip().endswith("ms")

@@ -118,7 +118,8 @@ class _Views:
     async def _home(self, request: Request) -> Response:
         view = await anyio.to_thread.run_sync(self._watcher.read, limiter=self._looks)
         options = LiveOptions(self._options.rules.control, self._options.whatif, SLIDERS)
-        return HTMLResponse(live_page(view, options))
+        page = await anyio.to_thread.run_sync(live_page, view, options, limiter=self._looks)
+        return HTMLResponse(page)
 
     async def _events(self, request: Request) -> Response:
         if self._broadcaster.readers >= MOST_READERS:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+_LOG = logging.getLogger(__name__)
 HEARTBEAT_S = 15.0  # so that proxies and browsers keep a silent connection
 MOST_READERS = 200
 
@@ -67,9 +69,13 @@ class Broadcaster:
 
     async def _go_on(self) -> None:
         while self._boxes:
-            self._newest = await self._read()
-            for box in tuple(self._boxes):
-                box.put(self._newest)
+            try:
+                self._newest = await self._read()
+            except Exception:  # whatever it was: open pages must not wait for ever for a task that has ended
+                _LOG.exception("the live page could not be renewed; trying again")
+            else:
+                for box in tuple(self._boxes):
+                    box.put(self._newest)
             await asyncio.sleep(self._interval_s)
         self._newest = None
 

@@ -15,8 +15,22 @@ from edgetrain.report import LiveCampaign, LiveRun, LiveView, Plot, plain_table,
 from edgetrain.units import spell, spell_seconds
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
-WIDTH = 60
+NARROWEST, WIDEST = 12, 60  # characters of a line of blocks
+BESIDE = 62  # characters that the names and numbers beside it take
 MOST_SERIES = 14
+SHORT = {
+    "minibatches": "minibatch",
+    "cpu": "CPU",
+    "gpu": "load",
+    "memory": "memory",
+    "reads": "reads",
+    "requests": "requests",
+    "cache": "page cache",
+    "power": "power",
+    "clock": "clock",
+    "temperature": "temperature",
+    "fan": "fan",
+}  # names of pictures that fit a terminal
 
 
 def show_top(
@@ -28,23 +42,24 @@ def show_top(
 ) -> None:
     """Show what is going on until the process is interrupted; `once`: print it once."""
     if once:
-        console.print(live_table(watcher.read()))
+        console.print(live_table(watcher.read(), console.width))
         return
-    with Live(live_table(watcher.read()), console=console, screen=console.is_terminal, auto_refresh=False) as shown:
+    first = live_table(watcher.read(), console.width)
+    with Live(first, console=console, screen=console.is_terminal, auto_refresh=False) as shown:
         while True:
             sleep(interval_s)
-            shown.update(live_table(watcher.read()), refresh=True)
+            shown.update(live_table(watcher.read(), console.width), refresh=True)
 
 
-def live_table(view: LiveView) -> RenderableType:
-    """Return what a view holds, for the terminal."""
+def live_table(view: LiveView, width: int = 120) -> RenderableType:
+    """Return what a view holds, for a terminal of this width."""
     parts: list[RenderableType] = []
     if view.problem:
         parts.append(Text(printable(view.problem), style="yellow"))
-    parts += _running(view.running) if view.running else [Text("nothing is training now\n", style="bold")]
+    parts += _running(view.running) if view.running else [Text("no training is running\n", style="bold")]
     if view.campaign:
         parts.append(_campaign(view.campaign))
-    parts += _series(view.plots)
+    parts += _series(view.plots, min(max(width - BESIDE, NARROWEST), WIDEST))
     table = plain_table("run", "state", "origin", "network", "workers", title="recorded runs, newest first")
     for row in view.runs[:8]:
         cells = (row.state, row.origin, row.network, row.workers)
@@ -73,7 +88,7 @@ def _campaign(one: LiveCampaign) -> Text:
     return Text(f"campaign {one.id}: {one.done}{planned} runs done{failed}, time left {left}\n")
 
 
-def _series(plots: Sequence[Plot]) -> list[RenderableType]:
+def _series(plots: Sequence[Plot], width: int) -> list[RenderableType]:
     table = plain_table("last minutes", "", "newest", "least", "most")
     table.columns[1].justify = "left"
     count = 0
@@ -86,12 +101,13 @@ def _series(plots: Sequence[Plot]) -> list[RenderableType]:
             most = series.y if series.high is None else series.high
             least = series.y if series.low is None else series.low
             spelled = (values[-1], np.nanmin(least), np.nanmax(most))
-            name = f"{plot.title}: {series.name}" if len(plot.series) > 1 else plot.title
-            table.add_row(name, spark(values), *(spell_value(float(value), plot.y.unit) for value in spelled))
+            short = SHORT.get(plot.id, plot.title)
+            name = f"{short}: {series.name}" if len(plot.series) > 1 else short
+            table.add_row(name, spark(values, width), *(spell_value(float(value), plot.y.unit) for value in spelled))
     return [table] if count else []
 
 
-def spark(values: np.ndarray[tuple[int], np.dtype[np.float64]], width: int = WIDTH) -> str:
+def spark(values: np.ndarray[tuple[int], np.dtype[np.float64]], width: int) -> str:
     """Return a line of blocks: each is the mean of its part, the tallest the largest of them."""
     parts = [float(part.mean()) for part in np.array_split(values, min(width, len(values)))]
     top = max(max(parts), 0.0)

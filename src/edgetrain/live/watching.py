@@ -55,17 +55,20 @@ class Watcher:
         problem: str | None = None
         running: LiveRun | None = None
         plots: tuple[Plot, ...] = ()
-        row = next((row for row in newest if row.state == "running"), None)
-        if row is not None:
+        for row in (row for row in newest if row.state == "running"):
             try:
                 manifest = self.store.manifest(row.run)
                 alive = live_runner(manifest) is not None
-                if alive or row is newest[0]:
-                    tail = self._tail(row.run)
-                    running = _live_run(tail, manifest, alive, self._wall_s())
-                    plots = tuple(live_plots(tail.run, tail.begin_us, tail.end_us)) if pictures else ()
+                if not alive and row is not newest[0]:
+                    continue  # ended long ago; an older run may still be training
+                tail = self._tail(row.run)
+                running = _live_run(tail, manifest, alive, self._wall_s())
+                plots = tuple(live_plots(tail.run, tail.begin_us, tail.end_us)) if pictures else ()
             except (EdgetrainError, OSError, ValueError) as error:
-                problem = f"{row.run} cannot be read at the moment: {error}"
+                problem = problem or f"{row.run} cannot be read at the moment: {error}"
+                continue
+            if alive:
+                break
         return LiveView(running, self._campaign(), newest, plots, problem)
 
     def _tail(self, name: str) -> _Tail:
@@ -101,7 +104,10 @@ class Watcher:
         written_s, file = max(journals)
         if self._wall_s() - written_s > RECENT_S:
             return None
-        entries = CampaignJournal(file).read()
+        try:
+            entries = CampaignJournal(file).read()
+        except OSError:  # another user's, or on a medium that failed
+            return None
         starts = [entry for entry in entries if entry.kind == "start"]
         if not starts or entries[-1].kind == "end":
             return None
@@ -141,7 +147,7 @@ def _live_run(tail: _Tail, manifest: Manifest, alive: bool, wall_s: float) -> Li
     words = [f"batch {batch}" if batch else "", _workers(loading.workers if loading else None)]
     return LiveRun(
         run=tail.run.id,
-        state="running" if alive else "ended without a word",
+        state="running" if alive else "ended unexpectedly",
         network=manifest.workload.network,
         device=manifest.device.model or manifest.device.name,
         origin=str(manifest.origin),
@@ -165,7 +171,7 @@ def _workers(count: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Newest:
-    """The newest readings of what people look at first."""
+    """The newest readings of the most important sensors."""
 
     power_w: float | None
     temp_c: float | None
