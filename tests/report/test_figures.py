@@ -25,6 +25,7 @@ from edgetrain.report.figures import (
 )
 from tests.report.test_campaign_page import summaries
 from tests.report.test_modes_page import cloud, table
+from tests.summaries import make_epoch, make_summary
 
 
 def test_a_campaign_has_stacked_bars_lines_violins_and_series_over_time(record) -> None:
@@ -65,6 +66,17 @@ def test_files_are_vectors_with_a_csv_and_captions_and_the_same_every_time(tmp_p
     assert (tmp_path / "a" / "time-power.pdf").read_bytes().startswith(b"%PDF")
     assert b"<svg" in (tmp_path / "a" / "time-by-setting.svg").read_bytes()
     assert "whiskers" in (tmp_path / "a" / "captions.txt").read_text()
+
+
+def test_names_are_text_and_no_formula(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    runs = [
+        make_summary(make_epoch(), make_epoch(1), run=f"r{workers}-{note}", factors={"workers": workers, "note": note})
+        for workers in (0, 1)
+        for note in (r"$\nothing$", "_b")
+    ]
+    files = write_figures(campaign_figures([SettingRun(one) for one in runs]), tmp_path, ("svg",))
+    assert any(file.suffix == ".svg" for file in files)
 
 
 def test_a_campaign_is_drawn_from_the_store(record, tmp_path: Path) -> None:

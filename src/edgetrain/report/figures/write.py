@@ -93,6 +93,11 @@ def _height(figure: PaperFigure) -> float:
     return HEIGHT_IN
 
 
+def _shown(name: str) -> str:
+    """Return a name as matplotlib is to write it: short, and a dollar sign is no formula."""
+    return textwrap.shorten(name, 44, placeholder=" …").replace("$", r"\$")
+
+
 def _by_series(rows: Sequence[FigureRow]) -> dict[str, list[FigureRow]]:
     found: dict[str, list[FigureRow]] = {}
     for row in rows:
@@ -131,7 +136,7 @@ def _stacked(figure: PaperFigure, axes: Any) -> None:
             at = left[place[name]]
             reach = [[max(0.0, at - low)], [max(0.0, high - at)]]
             axes.errorbar([at], [place[name]], xerr=reach, color="#1a2124", lw=0.6, capsize=1.5)
-    axes.set_yticks(range(len(settings)), [textwrap.shorten(name, 44, placeholder=" …") for name in settings])
+    axes.set_yticks(range(len(settings)), [_shown(name) for name in settings])
     axes.invert_yaxis()
     axes.grid(False, axis="y")
     axes.set_xlim(left=0)
@@ -145,7 +150,7 @@ def _lines(figure: PaperFigure, axes: Any) -> None:
         high = np.asarray([row.y if row.high is None else row.high for row in rows])
         marker, colour = MARKERS[number % len(MARKERS)], PALETTE[number % len(PALETTE)]
         reach = [np.maximum(y - low, 0.0), np.maximum(high - y, 0.0)]
-        axes.errorbar(x, y, yerr=reach, label=name, marker=marker, color=colour, capsize=1.5, elinewidth=0.6)
+        axes.errorbar(x, y, yerr=reach, label=_shown(name), marker=marker, color=colour, capsize=1.5, elinewidth=0.6)
     axes.set_ylim(bottom=0)
     values = sorted({row.x for row in figure.rows if isinstance(row.x, float)})
     if len(values) <= MOST_TICKS and all(value.is_integer() for value in values):
@@ -165,7 +170,7 @@ def _violins(figure: PaperFigure, axes: Any) -> None:
     for body in bodies["bodies"]:
         body.set(facecolor=PALETTE[0], alpha=0.55, edgecolor=PALETTE[0], linewidth=0.4)
     bodies["cmedians"].set(color="#1a2124", linewidth=0.9)
-    axes.set_yticks(range(len(settings)), [textwrap.shorten(name, 44, placeholder=" …") for name in settings])
+    axes.set_yticks(range(len(settings)), [_shown(name) for name in settings])
     axes.invert_yaxis()
     axes.grid(False, axis="y")
     if figure.log_y:
@@ -184,8 +189,8 @@ def _intervals(figure: PaperFigure, axes: Any) -> None:
         high = np.asarray([row.y if row.high is None else row.high for row in rows])
         reach = [np.maximum(y - low, 0.0), np.maximum(high - y, 0.0)]
         marker, colour = MARKERS[number % len(MARKERS)], PALETTE[number % len(PALETTE)]
-        axes.errorbar(y, at, xerr=reach, fmt=marker, color=colour, capsize=1.5, elinewidth=0.6, label=name)
-    axes.set_yticks(range(len(names)), [textwrap.shorten(name, 44, placeholder=" …") for name in names])
+        axes.errorbar(y, at, xerr=reach, fmt=marker, color=colour, capsize=1.5, elinewidth=0.6, label=_shown(name))
+    axes.set_yticks(range(len(names)), [_shown(name) for name in names])
     axes.invert_yaxis()
     axes.axvline(0.0, color="#1a2124", lw=0.5)
     if len(series) > 1:
@@ -202,7 +207,7 @@ def _scatter(figure: PaperFigure, axes: Any) -> None:
             axes.plot(x, y, **marks, lw=0.9 if figure.name == "time-power" else 0)
         else:
             axes.plot(x, y, "s", color=PALETTE[1], markersize=4)
-            axes.annotate(name, (rows[0].x, rows[0].y), xytext=(3, 3), textcoords="offset points", fontsize=6)
+            axes.annotate(_shown(name), (rows[0].x, rows[0].y), xytext=(3, 3), textcoords="offset points", fontsize=6)
     axes.legend(frameon=False)
 
 
@@ -211,7 +216,7 @@ def _series(figure: PaperFigure, axes: Any) -> None:
     for number, (name, rows) in enumerate(_by_series(figure.rows).items()):
         x, y = [row.x for row in rows], [row.y for row in rows]
         colour = PALETTE[number % len(PALETTE)]
-        axes.plot(x, y, styles[number % len(styles)], color=colour, label=name)
+        axes.plot(x, y, styles[number % len(styles)], color=colour, label=_shown(name))
         if rows[0].low is not None:
             low = [row.y if row.low is None else row.low for row in rows]
             high = [row.y if row.high is None else row.high for row in rows]
