@@ -122,9 +122,10 @@ def baseload(
 ) -> IdleTable:
     """Measure what a board draws idle: clocks held or free, edgetrain's logging on or off."""
     board = open_device(device)
+    scope = preview_baseload(board, seconds, not keep_clocks).scope
     rows = tuple(measure_baseload(board, seconds, not keep_clocks, progress))
     socket = _socket(board.spec.module or board.spec.name, board.spec.name, wake_on_lan_w)
-    return IdleTable(board.spec.name, _origin(board), rows[0].scope, seconds, rows, socket)
+    return IdleTable(board.spec.name, _origin(board), scope, seconds, rows, socket)
 
 
 def baseload_preview(device: str = "auto", seconds: float = 30.0, keep_clocks: bool = False) -> IdlePreview:
