@@ -307,3 +307,14 @@ def test_workers_that_are_stopped_after_the_last_batch_are_not_waited_for() -> N
     (epoch,) = find_epochs(table, turns, parts)
     assert epoch.worker_join_s == pytest.approx(20e-3)
     assert epoch.end_us == paper.rows[-1]["ready_us"]
+
+
+def test_a_loop_that_skips_most_batches_in_evaluation_mode_keeps_those_that_it_trains() -> None:
+    paper = Paper()
+    for _ in range(4):
+        for _ in range(3):
+            paper.fetch()["phase"] = 3
+        paper.fetch()
+        paper.train()
+    turns = assemble(paper.table())
+    assert len(turns) == 4 and turns.fetched is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetrain.analysis.turn_blocks import Found
+from edgetrain.analysis.turn_joining import Found
 from edgetrain.analysis.turn_rows import Passes, Sequence
 
 Ints = NDArray[np.int64]

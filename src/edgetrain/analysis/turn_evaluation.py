@@ -39,7 +39,10 @@ def without_evaluation(entries: Entries) -> tuple[Entries, Evaluation | None]:
 
 
 def _marked(entries: Entries) -> tuple[Bools, Bools]:
-    """Return which entries are passes without gradients, or in evaluation mode; and their last ones that trained."""
+    """Return which entries are passes without gradients, or in evaluation mode.
+
+    And the last batches of such passes that were left, and after which training went on without a fetch.
+    """
     phase, delivered, passes = entries.phase, entries.delivered, entries.passes
     evaluates: Bools = delivered & (phase == NO_GRADIENTS)
     usual, unusual = (int(entries.count[phase == which].sum()) for which in (TRAINED, TRAINED_IN_EVAL_MODE))
@@ -54,7 +57,10 @@ def _marked(entries: Entries) -> tuple[Bools, Bools]:
         looked = np.bincount(which, entries.count * evaluates, len(known))
         # A batch of a pass that trains most of its batches was fetched ahead without gradients, or skipped.
         evaluates &= (trained <= looked)[which]
-        left = delivered & entries.trained & ((looked > 0) & (trained <= looked))[which]
+        last = np.zeros(len(known), np.int64)
+        np.maximum.at(last, which, np.arange(len(which)))
+        left = delivered & entries.trained & ((looked > 0) & (trained == 1))[which]
+        left &= last[which] == np.arange(len(which))
     if usual > unusual > 0:
         stepped = (entries.steps > 0) | (entries.other_steps > 0)
         in_mode = delivered & (phase == TRAINED_IN_EVAL_MODE)

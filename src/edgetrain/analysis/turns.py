@@ -25,9 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgetrain.analysis.row_runs import RowRuns
-from edgetrain.analysis.turn_blocks import Found, find_turns
+from edgetrain.analysis.turn_blocks import find_turns
 from edgetrain.analysis.turn_epochs import number_epochs
 from edgetrain.analysis.turn_evaluation import without_evaluation
+from edgetrain.analysis.turn_joining import Found
 from edgetrain.analysis.turn_rows import EVAL_MODE, NO_GRADIENTS, NULL, TRAINED, Entries, Passes, Sequence
 from edgetrain.record import Table
 from edgetrain.schema import Doubt

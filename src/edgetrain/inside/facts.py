@@ -60,9 +60,9 @@ class Loaders:
                 return number
             self._others[id(loader)] = (self._count, _reference(loader))
             return self._describe(loader)
-        number = self.known(loader)
-        if number is not None:
-            return number
+        before = self.known(loader)
+        if before is not None:
+            return before
         own["_edgetrain_number"] = (self._pid, self._count)
         return self._describe(loader)
 

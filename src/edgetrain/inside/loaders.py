@@ -286,7 +286,8 @@ def _watch_iteration(kind: Any) -> None:
         each = waiting.pop()
         waiting += each.__subclasses__()
         _tell_iteration(each)
-    kind.__init_subclass__ = classmethod(__init_subclass__)
+    hook: Any = __init_subclass__
+    kind.__init_subclass__ = classmethod(hook)
 
 
 def _tell_iteration(kind: Any) -> None:
