@@ -116,7 +116,7 @@ def test_the_sentence_names_the_cause_and_what_to_do_next():
     summary = summarize(Training(workers=0).run())
     assert verdict_sentence(summary) == (
         "pre-processing (70% of the time) limits this training; edgetrain diagnose made shows what each remedy would "
-        "bring"
+        "gain"
     )
     bound = summarize(Training(workers=1, fetch_s=0.01, step_s=0.1).run())
     assert verdict_sentence(bound).startswith("compute limits this training: 9")

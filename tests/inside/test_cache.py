@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
 import edgetrain
 from edgetrain.inside.cache import CachedStep, CacheRefused, available_bytes, dumps, parse_ram
@@ -188,6 +188,11 @@ def test_a_dataset_without_a_step_to_cache_is_refused_with_the_line_to_change(pi
 def test_the_line_to_change_is_found_below_a_subset_and_in_another_method(pictures: Path) -> None:
     with pytest.raises(CacheRefused, match=r"^OpensElsewhere .*\d+: return Image\.open\(self\.files\[index\]\)"):
         edgetrain.cached(Subset(OpensElsewhere(pictures), [1, 3]), "1MiB")
+
+
+def test_datasets_that_are_joined_are_cached_one_by_one(pictures: Path) -> None:
+    with pytest.raises(CacheRefused, match="ConcatDataset joins several datasets: cache each of them"):
+        edgetrain.cached(ConcatDataset([Reads(pictures), Reads(pictures)]), "1MiB")
 
 
 def test_a_step_that_is_random_is_refused(pictures: Path) -> None:

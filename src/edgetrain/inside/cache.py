@@ -238,6 +238,11 @@ def _what_to_change(dataset: Any) -> str:
     while getattr(dataset, "dataset", None) is not None:  # Subset and the like open no files themselves
         dataset = dataset.dataset
     kind = type(dataset)
+    if getattr(dataset, "datasets", None):
+        return (
+            "%s joins several datasets: cache each of them, with its own part of the memory, before they are joined: "
+            "edgetrain.cached(part, ram=...)" % kind.__name__
+        )
     line = _opening_line(kind)
     shown = "" if line is None else "; the line to change is %s" % line
     return (

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from edgetrain.lab.measure import TOLERANCE, measure_limits
     from edgetrain.lab.mechanisms import Mechanisms, find_mechanisms
     from edgetrain.lab.needs import training_bytes
-    from edgetrain.lab.own_medium import add_medium, measure_medium
+    from edgetrain.lab.own_medium import measure_medium
     from edgetrain.lab.queueing import MediumModel
     from edgetrain.lab.sessions import LabSession, find_groups, find_sessions, remove_groups, take_down
-    from edgetrain.lab.tables import IMAGE_BYTES, Preset, StepTime, media, medium, preset, presets, step
+    from edgetrain.lab.tables import IMAGE_BYTES, Preset, StepTime, add_medium, media, medium, preset, presets, step
 
 _MODULES = {
     "hold": ("Lab",),
@@ -32,10 +32,10 @@ _MODULES = {
     "measure": ("TOLERANCE", "measure_limits"),
     "mechanisms": ("Mechanisms", "find_mechanisms"),
     "needs": ("training_bytes",),
-    "own_medium": ("add_medium", "measure_medium"),
+    "own_medium": ("measure_medium",),
     "queueing": ("MediumModel",),
     "sessions": ("LabSession", "find_groups", "find_sessions", "remove_groups", "take_down"),
-    "tables": ("IMAGE_BYTES", "Preset", "StepTime", "media", "medium", "preset", "presets", "step"),
+    "tables": ("IMAGE_BYTES", "Preset", "StepTime", "add_medium", "media", "medium", "preset", "presets", "step"),
 }
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Measures the storage medium that a folder lies on, as an entry of a table of media, and adds it to a file."""
+"""Measures the storage medium that a folder lies on, as an entry of a table of media."""
 
 from __future__ import annotations
 
@@ -9,23 +9,17 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from edgetrain.errors import LabError, UsageError
-from edgetrain.lab import tables
 from edgetrain.lab.measure import make_files
 from edgetrain.lab.queueing import MediumModel
 from edgetrain.lab.readers import TimedReads, read_files
 from edgetrain.lab.tables import IMAGE_BYTES
-from edgetrain.units import MS_PER_S
 from edgetrain.workload import cached_bytes
 
 READERS = 4
 FILES, LARGE_BYTES = 420, 96 << 20
 STAYS_CACHED = 0.1  # of a file, still in memory after it was given up: its reads say nothing about the medium
-_SCHEMA = "edgetrain/media/1"
 
 
 def measure_medium(
@@ -80,24 +74,3 @@ def medium_from_reads(
     if at_once == 1 and read_s > 0 and positioning_s > 0 and together > 1.0:
         gain = ((READERS, round(read_s / positioning_s, 3)),)
     return MediumModel(name, read_s, large.bytes_per_s, at_once, gain, source)
-
-
-def add_medium(medium: MediumModel, path: Path) -> None:
-    """Write a medium into a table of media, beside those that the file has."""
-    document: dict[str, Any] = {"schema": _SCHEMA, "media": {}}
-    if path.exists():
-        tables.media(path)  # raises where it is not such a table
-        document = yaml.safe_load(path.read_text())
-    entry: dict[str, Any] = {
-        "read_ms": round(medium.read_s * MS_PER_S, 4),
-        "mb_per_s": round(medium.bytes_per_s / 1e6, 1),
-        "at_once": medium.at_once,
-    }
-    if medium.gain:
-        entry["gain"] = dict(medium.gain)
-    entry["source"] = medium.source
-    document["media"][medium.name] = entry
-    try:
-        path.write_text(yaml.safe_dump(document, sort_keys=False))
-    except OSError as error:
-        raise UsageError(f"cannot write {path} ({error.strerror}); choose another path with -o") from error

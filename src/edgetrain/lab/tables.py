@@ -19,6 +19,7 @@ _MOST_YAML_BYTES = 1_000_000
 _MB = 10**6
 _GB = 10**9
 PUBLISHED_BATCH = 16
+_MEDIA_SCHEMA = "edgetrain/media/1"
 # Mean size of a file of the papers' dataset: 2.8 GB in 23,080 files.
 IMAGE_BYTES = 122_000
 
@@ -94,6 +95,27 @@ def media(own: str | os.PathLike[str] | None = None) -> dict[str, MediumModel]:
     for path in [_HERE / "media.yaml", *([Path(own)] if own else [])]:
         known.update({name: _medium(name, entry, path) for name, entry in _load(path, "media").items()})
     return known
+
+
+def add_medium(found: MediumModel, path: Path) -> None:
+    """Write a medium into a table of media, beside those that the file has."""
+    document: dict[str, Any] = {"schema": _MEDIA_SCHEMA, "media": {}}
+    if path.exists():
+        media(path)  # raises where it is not such a table
+        document = yaml.safe_load(path.read_text())
+    entry: dict[str, Any] = {
+        "read_ms": round(found.read_s * MS_PER_S, 4),
+        "mb_per_s": round(found.bytes_per_s / _MB, 1),
+        "at_once": found.at_once,
+    }
+    if found.gain:
+        entry["gain"] = dict(found.gain)
+    entry["source"] = found.source
+    document["media"][found.name] = entry
+    try:
+        path.write_text(yaml.safe_dump(document, sort_keys=False))
+    except OSError as error:
+        raise UsageError(f"cannot write {path} ({error.strerror}); choose another path with -o") from error
 
 
 def medium(name: str, own: str | os.PathLike[str] | None = None) -> MediumModel:
