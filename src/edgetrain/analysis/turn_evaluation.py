@@ -18,20 +18,20 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class EvaluationPasses:
     """When evaluation was under way ([window, 2]), and the rows of the record in which it got a batch."""
 
     windows_us: Ints
     rows: Ints
 
 
-def without_evaluation(entries: Entries) -> tuple[Entries, Evaluation | None]:
+def without_evaluation(entries: Entries) -> tuple[Entries, EvaluationPasses | None]:
     """Return the entries of training, and what was taken out; None where nothing was."""
     marked, left = _marked(entries)
     evaluates = marked | _unmarked(entries, marked)
     if not evaluates.any():
         return entries, None
-    found = Evaluation(_windows(entries, evaluates), entries.first[(evaluates & entries.delivered) | left])
+    found = EvaluationPasses(_windows(entries, evaluates), entries.first[(evaluates & entries.delivered) | left])
     if left.any():
         # Steps without a fetch followed the last batch of an evaluation: they are training, the batch is not its.
         entries = replace(entries, delivered=entries.delivered & ~left)
