@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PLACES = ("src", "docs", "benchmarks", "scripts", "tools", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+PLACES = ("src", "docs", "benchmarks", "scripts", "tools", *PAGES)
 ENDINGS = {".py", ".md", ".yaml", ".yml", ".toml", ".sh", ".html", ".js", ".css"}
 WORDS = (
     "dear",  # slow, expensive

@@ -1,4 +1,4 @@
-"""Campaigns: many experiments from one plan, with their cost known before they start, resumable after any interruption."""
+"""Campaigns: many experiments from one plan, with their cost shown first, resumable after any interruption."""
 
 from __future__ import annotations
 

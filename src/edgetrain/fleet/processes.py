@@ -109,9 +109,7 @@ class Fleet:
         """Return why the scheduler cannot listen where the inventory says, and what to do; None where it can."""
         listen, port = self.inventory.listen, self.inventory.port
         if listen in ANYWHERE:
-            return (
-                f"`listen: {listen}` means every address of this machine; name the one that the boards can reach"
-            )
+            return f"`listen: {listen}` means every address of this machine; name the one that the boards can reach"
         if listen in (LOOPBACK, "localhost", "::1") and any(one.address for one in self.inventory.boards):
             return (
                 f"boards with an address cannot reach a scheduler on {listen}; add `listen:` with an address of this "
