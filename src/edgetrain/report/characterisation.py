@@ -13,7 +13,9 @@ from edgetrain.units import MS_PER_S, spell_seconds
 
 def show_characterisation(summaries: Sequence[Summary]) -> Table:
     """Return one row per run: what a minibatch takes, how much of it is stall, and why."""
-    table = plain_table("network", "workers", "cache", "minibatch\nmedian", "epoch", "fetch\nstall", "stall of\nepoch", "main cause")
+    table = plain_table(
+        "network", "workers", "cache", "minibatch\nmedian", "epoch", "fetch\nstall", "stall of\nepoch", "main cause"
+    )
     for summary in summaries:
         loading = summary.loading
         epoch = summary.epochs[0] if summary.epochs else None
