@@ -142,7 +142,7 @@ def calls(record: Any, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyP
         "runs": et.runs,
         "sensitivity": lambda: et.sensitivity(files.truth),
         "summarize": lambda: et.summarize(one),
-        "tune": lambda: et.tune("lenet5", device="sim:orin-agx", workers=4, power_mode="MAXN", trials=5),
+        "tune": lambda: et.tune("lenet5", device="sim:orin-agx", workers=4, power_mode="MAXN", trials=6),
         "variability": lambda: et.variability([one, two]),
         "watch": watched,
         "whatif": lambda: et.whatif(run_on_a_board(), {"workers": 2}),

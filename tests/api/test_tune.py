@@ -15,6 +15,7 @@ from edgetrain.api import tune
 from edgetrain.api.trial_measure import ScriptWrites
 from edgetrain.errors import UsageError, WorkloadError
 from edgetrain.recommendation import TuneResult
+from edgetrain.report import console, show_tuned
 from edgetrain.runner import TrialRule
 from tests.schemas import check_document
 
@@ -70,6 +71,10 @@ def test_a_script_that_fails_with_workers_is_left_as_it_is_and_its_words_are_sho
     tried = [trial for trial in result.trials if trial.role != "start"]
     assert {trial.state for trial in tried} == {"failed"}
     assert not result.changes and "cannot be shared" in (tried[0].reason or "")
+    screen = console()
+    with screen.capture() as shown:
+        screen.print(show_tuned(result))
+    assert "no other setting could be measured" in shown.get()
 
 
 def test_the_workers_of_a_stream_are_never_raised() -> None:
@@ -95,7 +100,7 @@ def test_what_cannot_be_tuned_is_refused_with_the_reason(words, kind, message) -
     ("options", "message"),
     [
         ({"minimize": "cost"}, "--minimize is time or energy"),
-        ({"trials": 3}, "needs at least 5"),
+        ({"trials": 3}, "needs at least 6"),
         ({"dry_run": True}, "give both"),
         ({"max_power_w": -1}, "above zero"),
         ({"trial_args": '--name "a b'}, "cannot read --trial-args .* No closing quotation"),

@@ -59,6 +59,7 @@ from edgetrain.units import parse_bytes, spell, spell_bytes
 from edgetrain.workload import CATALOG, is_own
 
 TRIALS = 11  # a third of a small grid: 4 worker counts x 4 prefetch depths x persistent or not, and no workers
+FEWEST_TRIALS = 6
 MODE_TRIALS = 6  # of power modes, besides
 CLOSING = 2  # pairs of start and best at the end, where the mode changes too
 MOST_WORKERS = 16
@@ -86,9 +87,10 @@ class TuneOptions:
         """Refuse what contradicts itself."""
         if self.minimize not in ("time", "energy"):
             raise UsageError(f"--minimize is time or energy, not {self.minimize!r}")
-        if self.trials < 5:
+        if self.trials < FEWEST_TRIALS:
             raise UsageError(
-                f"--trials is {self.trials}; a search needs at least 5: one of the training as it is and four repeats"
+                f"--trials is {self.trials}; a search needs at least {FEWEST_TRIALS}: one of the start, one of another "
+                "setting and four to repeat them"
             )
         if self.max_power_w is not None and not self.max_power_w > 0:
             raise UsageError(f"--max-power-w must be above zero, not {self.max_power_w:g}")

@@ -50,9 +50,9 @@ def show_tuned(result: TuneResult) -> RenderableType:
         )
     else:
         parts.append(Text("change nothing", style="bold green"))
-        parts.append(
-            Text(f"{spell_setting(result.baseline.setting)}: {before} per minibatch; no other setting was better")
-        )
+        others = any(trial.state == "measured" and trial.setting != result.baseline.setting for trial in result.trials)
+        why = "no other setting was better" if others else "no other setting could be measured"
+        parts.append(Text(f"{spell_setting(result.baseline.setting)}: {before} per minibatch; {why}"))
     parts += [Text(""), _trials(result.trials)]
     if result.applied is not None:
         parts += [Text(""), show_applied(result.applied)]
