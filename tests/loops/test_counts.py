@@ -717,9 +717,10 @@ class OneIterator(DataLoader):  # type: ignore[type-arg]
 
 
 def test_a_loader_that_keeps_its_iterator_has_an_epoch_each_time_it_is_iterated(tmp_path: Path) -> None:
-    trainee, data = Trainee(), OneIterator(TensorDataset(torch.randn(40, 4)), batch_size=2)
+    trainee = Trainee()
     recording = session.begin(str(tmp_path), steps=True)
     try:
+        data = OneIterator(TensorDataset(torch.randn(40, 4)), batch_size=2)
         for _ in range(3):
             for batch in data:
                 trainee.train(batch)
