@@ -65,6 +65,8 @@ def show_tuned(result: TuneResult) -> RenderableType:
 
 def _trials(trials: tuple[TuneTrial, ...]) -> RenderableType:
     table = plain_table("trial", "", "per minibatch", "stall", "power", "RAM", "outcome")
+    table.columns[0].no_wrap = True
+    table.columns[-1].no_wrap, table.columns[-1].justify = False, "left"  # a reason may be long
     for trial in trials:
         stall = "–" if trial.stall_share is None else f"{100 * trial.stall_share:.0f} %"
         table.add_row(
