@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import opcode
 import sys
+from types import CodeType
 from typing import Any
 
 DEPTH = 8  # frames: enough to get from Lightning's innermost loop to the user's training step
@@ -40,7 +41,7 @@ class Sites:
         # By the id of a code object: instructions that count as the one after them; None: frames of it do not count.
         self._known: dict[int, frozenset[int] | None] = {}
         self._generators = 0
-        self._codes: dict[int, Any] = {}  # keeps those alive: an id is good for as long as its object lives
+        self._codes: dict[int, CodeType] = {}  # keeps those alive: an id is good for as long as its object lives
 
     def number(self, frame: Any) -> int | None:
         """Return the number of the place that this frame is at; None where there are too many."""

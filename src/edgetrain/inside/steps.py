@@ -12,7 +12,7 @@ import heapq
 import os
 import sys
 from time import monotonic_ns
-from typing import Any
+from typing import Any, Protocol
 
 from .process import current
 
@@ -231,6 +231,14 @@ def nodes_by_making_one(torch: Any) -> Any:
     return count
 
 
+class GraphNode(Protocol):
+    """A node of torch's autograd graph, as far as it is read here."""
+
+    next_functions: Any
+
+    def _sequence_nr(self) -> int: ...
+
+
 def reaches_back(roots: Any, since: int, until: int) -> bool | None:
     """Return whether a backward pass from these tensors goes through nodes made between two counts of nodes.
 
@@ -239,10 +247,10 @@ def reaches_back(roots: Any, since: int, until: int) -> bool | None:
     """
     if _counter() is None:
         return None  # counts are not the numbers of nodes
-    known: dict[int, Any] = {}  # keeps nodes alive: an id is good for as long as its object lives
+    known: dict[int, GraphNode] = {}  # keeps nodes alive: an id is good for as long as its object lives
     waiting: list[tuple[int, int]] = []
 
-    def add(node: Any) -> None:
+    def add(node: GraphNode | None) -> None:
         if node is not None and id(node) not in known:
             known[id(node)] = node
             heapq.heappush(waiting, (node._sequence_nr(), id(node)))
