@@ -138,14 +138,14 @@ def test_the_sentence_of_a_loop_without_a_loader_is_that_nothing_is_known():
 def test_the_sentence_from_the_minibatches_knows_launches():
     gpu = ComputeFacts("cuda", "a GPU")
     run = Training(workers=0, fetch_s=0.0001, step_s=0.01, launch_s=0.0099, gpu="a GPU", compute=gpu).run()
-    assert verdict_sentence(summarize(run), run).startswith("launch (9")
+    assert verdict_sentence(summarize(run), run).startswith("launching kernels (9")
 
 
 def test_without_the_rows_reads_are_judged_by_the_epoch():
     summary = summarize(Training(workers=0, fetch_s=0.005, cold_read_s=0.2, epochs=2).run())
     assert summary.epochs[0].stall_by is not None
     assert isinstance(summary.epochs[0].stall_by, StallCauses)
-    assert "storage cold" in verdict_sentence(summary)
+    assert "reading the dataset from storage for the first time (" in verdict_sentence(summary)
 
 
 def test_a_loop_without_a_loader_has_no_stall_in_its_evidence():

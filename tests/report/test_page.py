@@ -58,7 +58,9 @@ def outside(page: Page) -> list[str]:
 
 
 def run(name: str = "r-0001", workers: int = 2, median_ms: float = 100.0, **more):
-    epoch = make_epoch(0, 10.0, 4.0, stall_by=StallCauses(3.0, 1.0, 0.0, 0.0), energy_j=100.0, energy_pm_j=3.0)
+    size = median_ms / 100.0
+    causes = StallCauses(3.0 * size, size, 0.0, 0.0)
+    epoch = make_epoch(0, 10.0 * size, 4.0 * size, stall_by=causes, energy_j=100.0, energy_pm_j=3.0)
     known = {
         "run": name,
         "loading": LoadingFacts(workers=workers, cache="cold"),
@@ -78,11 +80,17 @@ def test_every_run_is_a_row_with_its_numbers() -> None:
     assert page.row("2 workers, cold")[1:] == [
         "emulated", "120", "20 s", "40%", "100 ms", "200 ms", "21 W", "150 ± 5 J", "0.5 %",
     ]  # fmt: skip
-    assert page.row("4 workers, cold, 1")[1:5] == ["10 s", "4 s", "100 ms", "0 s"]
+    assert page.row("4 workers, cold, 1")[1:5] == ["5 s", "2 s", "100 ms", "0 s"]
     for fact in ("a workstation", "8", "16 GB", "2.4", "2 runs", "<h1>Title</h1>"):
         assert fact in text
     assert text.count('class="barchart"') == 2
-    assert "The fastest setting tried here (4 workers, cold) takes 50 ms per minibatch, the slowest (2 workers" in text
+    assert "The fastest setting tried here (4 workers, cold) takes 83.3 ms per minibatch over all epochs, " in text
+
+
+def test_a_slow_first_epoch_counts_though_the_median_minibatch_does_not_show_it() -> None:
+    cold = (make_epoch(0, 40.0, 34.0), make_epoch(1, 10.0, 4.0))
+    text = comparison_page([run("r-1", epochs=cold), run("r-2", 4)], "t")
+    assert "the slowest (2 workers, cold, 76% of its time stalled) 2.5 times as long" in text
 
 
 def test_what_was_not_measured_is_a_dash_with_the_reason_below() -> None:

@@ -31,6 +31,13 @@ from edgetrain.units import spell_bytes, spell_seconds
 STORAGE_COLD, STORAGE_ALWAYS, ELSEWHERE = "storage cold", "storage always", "waiting elsewhere"
 PREPROCESSING, CONTENTION, HAND_OVER = "pre-processing", "CPU contention", "hand-over"
 COPY, LAUNCH, LOOP, COMPUTE = "copy", "launch", "loop", "compute"
+# Names of causes that do not read well within a sentence.
+SPOKEN = {
+    STORAGE_COLD: "reading the dataset from storage for the first time",
+    STORAGE_ALWAYS: "reading from storage in every epoch",
+    LAUNCH: "launching kernels",
+    LOOP: "work of the loop besides the step",
+}
 NOTHING_TO_GAIN = "nothing to gain"
 UNKNOWN = "unknown"
 CAUSES_OF_STALL = (STORAGE_COLD, STORAGE_ALWAYS, ELSEWHERE, PREPROCESSING, CONTENTION, HAND_OVER)
@@ -90,7 +97,7 @@ def verdict_sentence(summary: Summary, run: Run | None = None) -> str:
     if verdict == COMPUTE:
         return f"compute limits this training: {shares[COMPUTE]:.0%} of the time is compute"
     causes = verdict.split(" + ")
-    named = " and ".join(f"{cause} ({shares[cause]:.0%} of the time)" for cause in causes)
+    named = " and ".join(f"{SPOKEN.get(cause, cause)} ({shares[cause]:.0%} of the time)" for cause in causes)
     limits = "limits" if len(causes) == 1 else "limit"
     return f"{named} {limits} this training; edgetrain diagnose {summary.run} shows what each remedy would gain"
 

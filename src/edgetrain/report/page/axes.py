@@ -48,9 +48,10 @@ def seconds_ticks(span: Extent, most: int = 6) -> list[float]:
     return ticks(span, most, 60.0) if wide > 120 and not span.log else ticks(span, most)
 
 
-def axis_ticks(span: Extent, unit: str, most: int = 6) -> list[float]:
-    """Return round values along an axis of this unit."""
-    return seconds_ticks(span, most) if unit == "s" else ticks(span, most)
+def axis_ticks(span: Extent, unit: str, most: int = 6, whole: bool = False) -> list[float]:
+    """Return round values along an axis of this unit; `whole`: only whole numbers."""
+    found = seconds_ticks(span, most) if unit == "s" else ticks(span, most)
+    return [value for value in found if value == round(value)] if whole else found
 
 
 def spell_value(value: float | None, unit: str) -> str:

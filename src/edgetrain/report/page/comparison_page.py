@@ -251,13 +251,17 @@ def _row(summary: Summary) -> PageRow:
 
 
 def _verdict(rows: Sequence[PageRow], repeats: Sequence[int]) -> str:
-    """Return one sentence on what the runs of a network show, from medians; chance is not called a finding."""
-    known = [(row.median_ms, row.stall_share, row) for row in rows if row.median_ms and row.stall_share is not None]
+    """Return one sentence on what the runs of a network show, from all epochs; chance is not called a finding."""
+    known = [
+        (row.e2e_s / row.minibatches, row.stall_share, row)
+        for row in rows
+        if row.e2e_s and row.minibatches and row.stall_share is not None
+    ]
     if len(known) < 2 or len({row.batch_size for _, _, row in known}) > 1:
         return ""
-    best_ms, _, best = min(known, key=lambda each: each[0])
-    worst_ms, worst_share, worst = max(known, key=lambda each: each[0])
-    gain = worst_ms / best_ms
+    best_s, _, best = min(known, key=lambda each: each[0])
+    worst_s, worst_share, worst = max(known, key=lambda each: each[0])
+    gain = worst_s / best_s
     if gain < SMALL_GAIN:
         return "No setting tried here changes the time per minibatch by more than 5 %."
     single = ""
@@ -265,7 +269,7 @@ def _verdict(rows: Sequence[PageRow], repeats: Sequence[int]) -> str:
         which = "These are single runs" if max(repeats) == 1 else "Some settings were run once"
         single = f" {which}: repeat them before you rely on small differences."
     return (
-        f"The fastest setting tried here ({best.setting}) takes {spell_seconds(best_ms / MS_PER_S)} per minibatch, "
+        f"The fastest setting tried here ({best.setting}) takes {spell_seconds(best_s)} per minibatch over all epochs, "
         f"the slowest ({worst.setting}, {worst_share:.0%} of its time stalled) {gain:.2g} times as long."
         f"{single}"
     )

@@ -80,7 +80,7 @@ def _histogram(title: str, name: str, values: Floats, some: list[tuple[str, Floa
         f"distribution-{name}",
         f"Distribution: {title} per minibatch",
         PlotAxis(f"{title} per minibatch", "s", log=True),
-        PlotAxis("minibatches", "", 0.0),
+        PlotAxis("minibatches", "", 0.0, whole=True),
         series,
         f"Histogram of {title} per minibatch. {note}",
         marks,

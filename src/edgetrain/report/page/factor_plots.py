@@ -143,7 +143,9 @@ def _factor_plot(
     return Plot(
         prefix + re.sub(r"[^a-z0-9]+", "-", f"{quantity}-by-{name}".lower()),
         f"{title} per epoch by {words}",
-        PlotAxis(words, "B" if name in BYTES else ""),
+        PlotAxis(
+            words, "B" if name in BYTES else "", whole=all(at == round(at) for line in lines.values() for at, _ in line)
+        ),
         PlotAxis("seconds per epoch", "s", 0.0),
         series,
         f"{title} per epoch against {words}, one line per setting of the other factors",

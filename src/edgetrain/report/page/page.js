@@ -59,7 +59,10 @@
     for (let at = Math.ceil(span.lo / step - 1e-9); at <= span.hi / step + 1e-9; at++) found.push(at * step);
     return found;
   };
-  const ticksOf = (span, unit, most) => roundTicks(span, most, unit === "s" && span.hi - span.lo > 120 ? 60 : 10);
+  const ticksOf = (span, axis, most) => {
+    const found = roundTicks(span, most, axis.unit === "s" && span.hi - span.lo > 120 ? 60 : 10);
+    return axis.whole ? found.filter((value) => Math.abs(value - Math.round(value)) < 1e-9) : found;
+  };
 
   // ---- data ---------------------------------------------------------------------------------------------------
   const unpack = (column) => {
@@ -176,6 +179,8 @@
       if (lo > hi) { lo = axis.log ? 0.1 : 0; hi = 1; }
       const exact = along && !this.cloud && this.series.some((series) => series.style === "line") && !axis.log;
       const pad = axis.log || exact ? 0 : 0.06 * (hi - lo || Math.abs(lo) || 1);
+      const grow = axis.log ? (hi / lo) ** 0.02 : 1; // a point at the end of a logarithmic axis is not cut
+      lo /= grow; hi *= grow;
       const from = axis.lo ?? lo - pad, to = axis.hi ?? (axis.first_hi && !this.group.view ? Math.min(axis.first_hi, hi + pad) : hi + pad);
       return { lo: from, hi: to > from ? to : from + (Math.abs(from) * 0.1 || 1), log: axis.log };
     }
@@ -210,12 +215,12 @@
       const across = (value) => LEFT + this.place(x, value, innerW), down = (value) => TOP + innerH - this.place(y, value, innerH);
       const svg = this.svg;
       svg.setAttribute("viewBox", `0 0 ${wide} ${tall}`); svg.replaceChildren();
-      for (const value of ticksOf(y, this.plot.y.unit, Math.max(3, Math.floor(innerH / 40)))) {
+      for (const value of ticksOf(y, this.plot.y, Math.max(3, Math.floor(innerH / 40)))) {
         const at = down(value); if (at < TOP - 1 || at > TOP + innerH + 1) continue;
         make("line", { class: "grid", x1: LEFT, x2: wide - RIGHT, y1: at, y2: at }, svg);
         write(svg, spell(value, this.plot.y.unit), { class: "tick", x: LEFT - 6, y: at + 4, "text-anchor": "end" });
       }
-      for (const value of ticksOf(x, this.plot.x.unit, Math.max(2, Math.floor(innerW / 95)))) {
+      for (const value of ticksOf(x, this.plot.x, Math.max(2, Math.floor(innerW / 95)))) {
         const at = across(value);
         make("line", { class: "grid", x1: at, x2: at, y1: tall - BOTTOM, y2: tall - BOTTOM + 4 }, svg);
         write(svg, spell(value, this.plot.x.unit), { class: "tick", x: at, y: tall - BOTTOM + 15, "text-anchor": at > wide - 40 ? "end" : "middle" });
@@ -233,8 +238,8 @@
     drawMarks(across, down) {
       const { wide, tall, innerW, x } = this.size;
       const seen = this.plot.marks.filter((mark) => mark.axis === "y" || (mark.at >= x.lo && mark.at <= x.hi));
-      const epochs = seen.filter((mark) => mark.kind === "epoch"), step = Math.max(1, Math.ceil(epochs.length / (innerW / 26)));
-      let place = 0;
+      const epochs = seen.filter((mark) => mark.kind === "epoch"), step = Math.max(1, Math.ceil(epochs.length / (innerW / 40)));
+      let place = 0, written = -Infinity, level = 0;
       for (const mark of seen) {
         if (mark.kind === "epoch" && place++ % step) continue;
         if (mark.axis === "y") {
@@ -244,7 +249,10 @@
         }
         const at = across(mark.at), line = make("line", { class: "mark " + mark.kind, x1: at, x2: at, y1: TOP, y2: tall - BOTTOM }, this.svg);
         make("title", {}, line).textContent = mark.text;
-        if (mark.kind !== "event") write(this.svg, mark.kind === "epoch" ? mark.text.replace("epoch ", "") : mark.text, { class: "tick", x: at + 3, y: TOP + 9 });
+        if (mark.kind === "event") continue;
+        if (mark.kind !== "epoch") { level = at - written < 28 ? level + 1 : 0; written = at; } // not on the label before
+        const right = mark.kind !== "epoch" && at > wide - 60;
+        write(this.svg, mark.kind === "epoch" ? mark.text.replace("epoch ", "") : mark.text, { class: "tick", x: right ? at - 3 : at + 3, y: TOP + 9 + 12 * level, "text-anchor": right ? "end" : "start" });
       }
     }
     drawSeries(series, parent, across, down) {

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+LOG_PAD = 0.02  # of a logarithmic axis, beyond its smallest and largest value
 COLOURS = 8  # in the palette; a picture with more series repeats them with another dash
 
 
@@ -59,6 +60,7 @@ class PlotAxis:
     lo: float | None = None  # None: as the values need it
     hi: float | None = None
     log: bool = False
+    whole: bool = False  # counts: only whole numbers are written along it
     first_hi: float | None = None  # upper end until the reader zooms in, where a few values are far above all others
 
 
@@ -116,7 +118,8 @@ def extent(axis: PlotAxis, columns: list[Floats]) -> Extent:
     hi = axis.hi if axis.hi is not None else max((float(column.max()) for column in known), default=1.0)
     if axis.log:
         lo = lo if lo > 0 else (hi / 1e3 if hi > 0 else 0.1)
-        return Extent(lo, max(hi, lo * 1.01), True)
+        grow = (max(hi, lo * 1.01) / lo) ** LOG_PAD
+        return Extent(lo / grow, max(hi, lo * 1.01) * grow, True)
     if hi <= lo:
         margin = abs(lo) * 0.1 or 1.0
         return Extent(min(lo, 0.0) if axis.lo is not None else lo - margin, lo + margin)

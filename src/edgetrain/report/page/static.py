@@ -13,6 +13,7 @@ WIDTH = 760
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 26, 34
 MOST_POINTS = 400  # of a line; longer ones are thinned by keeping the extremes
 MOST_MARKS = 40
+LABEL_WIDTH = 28  # pixels
 
 
 def draw(plot: Plot) -> str:
@@ -49,7 +50,7 @@ class _Box:
 
 def _grid(plot: Plot, box: _Box) -> list[str]:
     out = []
-    for value in axis_ticks(box.y, plot.y.unit, 5):
+    for value in axis_ticks(box.y, plot.y.unit, 5, plot.y.whole):
         y = TOP + float(box.down(value))
         out.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
         out.append(
@@ -57,7 +58,7 @@ def _grid(plot: Plot, box: _Box) -> list[str]:
             f"{html.escape(spell_value(value, plot.y.unit))}</text>"
         )
     base = plot.height - BOTTOM
-    for value in axis_ticks(box.x, plot.x.unit, 8):
+    for value in axis_ticks(box.x, plot.x.unit, 8, plot.x.whole):
         x = LEFT + float(box.across(value))
         out.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{base}" y2="{base + 4}"/>')
         out.append(
@@ -76,6 +77,7 @@ def _marks(plot: Plot, box: _Box) -> list[str]:
     out = []
     along = [mark for mark in plot.marks if mark.axis == "x"]
     step = max(1, -(-len(along) // MOST_MARKS))
+    written, level = -1e9, 0
     for mark in [*along[::step], *(mark for mark in plot.marks if mark.axis == "y")]:
         title = f"<title>{html.escape(mark.text)}</title>"
         if mark.axis == "x":
@@ -84,7 +86,11 @@ def _marks(plot: Plot, box: _Box) -> list[str]:
                 line = f'x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{plot.height - BOTTOM}"'
                 out.append(f'<line class="mark {mark.kind}" {line}>{title}</line>')
                 if mark.kind in ("quantile", "limit"):
-                    out.append(f'<text class="tick" x="{x + 3:.1f}" y="{TOP + 9}">{html.escape(mark.text)}</text>')
+                    # A label that would lie on the one before goes below it.
+                    level = level + 1 if x - written < LABEL_WIDTH else 0
+                    written = x
+                    side = f'x="{x - 3:.1f}" text-anchor="end"' if x > WIDTH - 60 else f'x="{x + 3:.1f}"'
+                    out.append(f'<text class="tick" {side} y="{TOP + 9 + 12 * level}">{html.escape(mark.text)}</text>')
         else:
             y = TOP + float(box.down(mark.at))
             line = f'x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"'

@@ -92,9 +92,8 @@ def minibatch_panel(
         values: Floats = getattr(parts, column)
         series, each = _series(name, at_s, values, axis, bins, colour)
         found.append(series)
-    what = (
-        f"each point is about {each:.0f} minibatches: mean, and the shortest and longest as a band" if each > 1 else ""
-    )
+    count = "one or two" if each < 1.5 else f"about {each:.0f}"
+    what = f"each point is {count} minibatches: mean, and the shortest and longest as a band" if each > 1 else ""
     first_hi, beyond = _first_hi(parts)
     return Plot(
         "minibatches",
