@@ -83,8 +83,8 @@ class _Reader:
         if assumed and rules.recorded is None:
             text = f"{', '.join(assumed)}: how units differ is not published; taken as for AGX Xavier"
             doubts.append(Doubt("spread_assumed", text))
-        layers = [defaults, *kinds.values(), *(found for _, found in own.values())]
-        if "model" not in self.document and any(key in found for found in layers for key in ("download", "upload")):
+        given = [defaults, *kinds.values(), *(found for _, found in own.values())]
+        if "model" not in self.document and any(key in found for found in given for key in ("download", "upload")):
             text = "`model:`, the size of what is sent, is not given: download and upload take no time here"
             doubts.append(Doubt("transfers_unknown", text))
         return RoundFile(name, inventory.name, network, tuple(devices), rules, tuple(doubts))
