@@ -55,7 +55,7 @@ def spell_seconds(seconds: float | None) -> str:
     if seconds is None or not math.isfinite(seconds):
         return "–"
     size = abs(seconds)
-    if size == 0:
+    if size < 1e-9:  # a rounding error: instants have whole microseconds
         return "0 s"
     if size < 1e-3:
         return f"{seconds * 1e6:.3g} µs"

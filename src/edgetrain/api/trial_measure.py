@@ -113,9 +113,10 @@ class TrialMeasure:
     def _check_writes(self, trial: Trial) -> None:
         self.files = tuple(dict.fromkeys((*self.files, *trial.writes)))
         if trial.writes and not self._allow_writes:
-            named = ", ".join(trial.writes[:3]) + (", …" if len(trial.writes) > 3 else "")
+            more = len(trial.writes) - 3
+            named = ", ".join(trial.writes[:3]) + (f" and {more} more" if more > 0 else "")
             raise ScriptWrites(
-                f"the script wrote {len(trial.writes)} files ({named}), and every trial would do so again; add "
+                f"the script wrote files ({named}), and every trial would do so again; add "
                 'arguments that stop it (--trial-args "--no-save"), or give --allow-writes if that does no harm',
                 files=trial.writes,
             )

@@ -57,8 +57,9 @@ def show_tuned(result: TuneResult) -> RenderableType:
     if result.applied is not None:
         parts += [Text(""), show_applied(result.applied)]
     if result.files_written:
-        named = ", ".join(result.files_written[:MOST_FILES])
-        parts.append(Text(f"note: the trials wrote {len(result.files_written)} files: {named}", style="yellow"))
+        more = len(result.files_written) - MOST_FILES
+        named = ", ".join(result.files_written[:MOST_FILES]) + (f" and {more} more" if more > 0 else "")
+        parts.append(Text(f"note: files that the trials wrote: {named}", style="yellow"))
     parts += [Text(f"note: {note}", style="yellow") for note in result.notes]
     return Group(*parts)
 
