@@ -45,7 +45,13 @@ def test_a_person_reads_units_intervals_and_sample_sizes(place: Path, capsys: py
     pytest.importorskip("matplotlib")
     assert main(["variability", "units", "--figures", str(folder), "--store", str(place / "store")]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    for words in ("5 units, 10 runs, simulated", "one unit over time", "detecting 1 % takes", "from mean", "[lo, hi] contains"):
+    for words in (
+        "5 units, 10 runs, simulated",
+        "one unit over time",
+        "detecting 1 % takes",
+        "from mean",
+        "[lo, hi] contains",
+    ):
         assert words in out
     assert {"units.svg", "units.png", "units.csv", "variation-by-source.svg"} <= {one.name for one in folder.iterdir()}
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,13 @@ import pytest
 from tests.recording import write_record
 
 ROOT = Path(__file__).parents[2]
+WALK_CHECKS = """
+import importlib.util
+assert importlib.util.find_spec("torch") is None
+assert str(summary.origin) == "simulated" and epoch.fetch_stall_s >= 0 and epoch.energy_j > 0
+assert comparison.different
+assert answer.best.power_w.hi <= 20.5 and estimate.unit == "W"
+"""
 
 
 def clean_env() -> dict[str, str]:
@@ -63,6 +71,16 @@ def test_the_wheel_holds_all_data_files(python, tmp_path):
     )
     done = run(python, "-c", code, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_walk_of_the_api_page_works_there(python, tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "api.md").read_text(), re.S)
+    assert len(blocks) >= 5
+    (tmp_path / "walk.py").write_text("\n".join(blocks) + WALK_CHECKS)
+    places = {"EDGETRAIN_STORE": "store", "EDGETRAIN_SIM_HOME": "sim", "EDGETRAIN_CAMPAIGN_LOCK": "."}
+    env = {**clean_env(), **{name: str(tmp_path / place) for name, place in places.items()}}
+    done = subprocess.run([python, "walk.py"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_the_command_answers_with_its_version(python, tmp_path):
