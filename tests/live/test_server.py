@@ -316,6 +316,11 @@ def test_watching_a_growing_run_keeps_no_memory(record) -> None:
         tracemalloc.stop()
 
 
+def test_a_client_that_connects_at_once_is_not_refused() -> None:
+    with listen_on("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()) as client:
+        assert client.getpeername() == listening.getsockname()
+
+
 def test_a_port_in_use_is_said_with_what_to_do() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

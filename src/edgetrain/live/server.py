@@ -12,6 +12,9 @@ from edgetrain.errors import UsageError
 from edgetrain.live.guard import Application
 
 
+BACKLOG = 512  # connections that wait to be taken
+
+
 def new_token() -> str:
     """Return a token that cannot be guessed."""
     return secrets.token_urlsafe(24)
@@ -24,6 +27,7 @@ def listen_on(host: str, port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((host, port))
+        found.listen(BACKLOG)  # before the address is printed: a browser that is quick is not refused
     except (OSError, OverflowError) as error:
         found.close()
         code = error.errno if isinstance(error, OSError) else None
