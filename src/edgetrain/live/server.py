@@ -11,7 +11,6 @@ import uvicorn
 from edgetrain.errors import UsageError
 from edgetrain.live.guard import Application
 
-
 BACKLOG = 512  # connections that wait to be taken
 
 
