@@ -6,7 +6,10 @@ import asyncio
 import gc
 import os
 import re
+import signal
 import socket
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Mapping, Sequence
 
@@ -260,6 +263,21 @@ def test_readers_go_on_after_a_reading_that_failed() -> None:
     assert "there again" in asyncio.run(main())
 
 
+def test_ctrl_c_ends_the_server_at_once_and_without_a_traceback_while_a_page_is_open(tmp_path) -> None:
+    command = [sys.executable, "-m", "edgetrain", "serve", "--port", "0", "--store", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+        address = ""
+        while "http://" not in address:
+            address = server.stdout.readline()
+        port = int(re.search(r":(\d+)/", address)[1])
+        with socket.create_connection(("127.0.0.1", port)) as page:
+            page.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert page.recv(100)
+            server.send_signal(signal.SIGINT)
+            said = server.communicate(timeout=20)[0]
+    assert "Traceback" not in said and "graceful" not in said
+
+
 def test_nothing_is_read_while_nobody_looks() -> None:
     async def main() -> int:
         made = 0
@@ -333,5 +351,5 @@ def test_hosts_are_compared_without_their_port_and_tokens_cannot_be_guessed() ->
     hosts = ["LocalHost:80", "[::1]:80", "[::1]", "a.b"]
     assert [bare_host(host) for host in hosts] == ["localhost", "[::1]", "[::1]", "a.b"]
     assert len({new_token() for _ in range(50)}) == 50 and re.fullmatch(r"[\w-]{32}", new_token())
-    guard = AccessGuard(None, AccessRules(("localhost",), TOKEN, token_to_read=True))
+    guard = AccessGuard(None, AccessRules(("localhost",), TOKEN, token_to_read=True), None)
     assert guard.refuse("GET", {"host": "localhost", "cookie": "a=b; \x00=;;"}) is not None

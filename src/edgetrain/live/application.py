@@ -17,7 +17,7 @@ from starlette.routing import Route
 from edgetrain.documents import to_document
 from edgetrain.errors import EdgetrainError
 from edgetrain.live.broadcast import MOST_READERS, Broadcaster
-from edgetrain.live.guard import AccessGuard, AccessRules, Application
+from edgetrain.live.guard import AccessGuard, AccessRules
 from edgetrain.live.watching import Watcher
 from edgetrain.report import (
     CONTENT_TYPE,
@@ -75,9 +75,10 @@ class ServerOptions:
     interval_s: float = INTERVAL_S
 
 
-def build_application(watcher: Watcher, pages: ServerPages, options: ServerOptions) -> Application:
+def build_application(watcher: Watcher, pages: ServerPages, options: ServerOptions) -> AccessGuard:
     """Return the application behind its guard."""
-    return AccessGuard(_Views(watcher, pages, options).application(), options.rules)
+    views = _Views(watcher, pages, options)
+    return AccessGuard(views.application(), options.rules, views.close)
 
 
 class _Views:
@@ -95,7 +96,7 @@ class _Views:
         @contextlib.asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
             yield
-            await self._broadcaster.close()
+            await self.close()
 
         routes = [
             Route("/", self._home),
@@ -110,6 +111,10 @@ class _Views:
             Route("/control/restore", self._restore, methods=["POST"]),
         ]
         return Starlette(routes=routes, lifespan=lifespan)
+
+    async def close(self) -> None:
+        """End the events of open pages."""
+        await self._broadcaster.close()
 
     async def _news(self) -> str:
         view = await anyio.to_thread.run_sync(self._watcher.read, limiter=self._looks)

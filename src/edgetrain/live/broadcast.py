@@ -19,16 +19,15 @@ class Mailbox:
         self._newest: str | None = None
         self._there = asyncio.Event()
 
-    def put(self, message: str) -> None:
-        """Replace what is there."""
+    def put(self, message: str | None) -> None:
+        """Replace what is there; None is the end."""
         self._newest = message
         self._there.set()
 
-    async def take(self) -> str:
-        """Wait for a message and return it."""
+    async def take(self) -> str | None:
+        """Wait for a message and return it; None at the end."""
         await self._there.wait()
         self._there.clear()
-        assert self._newest is not None
         message, self._newest = self._newest, None
         return message
 
@@ -41,6 +40,7 @@ class Broadcaster:
         self._boxes: set[Mailbox] = set()
         self._task: asyncio.Task[None] | None = None
         self._newest: str | None = None
+        self._closed = False
 
     @property
     def readers(self) -> int:
@@ -48,7 +48,9 @@ class Broadcaster:
         return len(self._boxes)
 
     async def listen(self, heartbeat_s: float = HEARTBEAT_S) -> AsyncIterator[str]:
-        """Yield server-sent events until the reader goes away."""
+        """Yield server-sent events until the reader goes away or the server stops."""
+        if self._closed:
+            return
         box = Mailbox()
         self._boxes.add(box)
         if self._task is None or self._task.done():
@@ -63,6 +65,8 @@ class Broadcaster:
                 except asyncio.TimeoutError:
                     yield ": still here\n\n"
                     continue
+                if message is None:
+                    return
                 yield "".join(f"data: {line}\n" for line in message.split("\n")) + "\n"
         finally:
             self._boxes.discard(box)
@@ -80,8 +84,11 @@ class Broadcaster:
         self._newest = None
 
     async def close(self) -> None:
-        """Stop reading."""
+        """Stop reading, and end what every reader listens to."""
+        self._closed = True
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+        for box in tuple(self._boxes):
+            box.put(None)

@@ -48,10 +48,10 @@ def bare_host(host: str) -> str:
 
 
 class AccessGuard:
-    """An ASGI application in front of another one."""
+    """An ASGI application in front of another one; `close` ends answers that have no end of their own."""
 
-    def __init__(self, inner: Application, rules: AccessRules) -> None:
-        self._inner, self._rules = inner, rules
+    def __init__(self, inner: Application, rules: AccessRules, close: Callable[[], Awaitable[None]]) -> None:
+        self._inner, self._rules, self.close = inner, rules, close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or refuse."""

@@ -9,7 +9,7 @@ import socket
 import uvicorn
 
 from edgetrain.errors import UsageError
-from edgetrain.live.guard import Application
+from edgetrain.live.guard import AccessGuard
 
 BACKLOG = 512  # connections that wait to be taken
 
@@ -38,7 +38,20 @@ def listen_on(host: str, port: int) -> socket.socket:
     return found
 
 
-def serve(application: Application, listening: socket.socket) -> None:
+class _Server(uvicorn.Server):  # type: ignore[misc]  # an extra, whose types are not read
+    """Ends the events of open pages before it waits for connections to end: they have no end of their own."""
+
+    def __init__(self, config: uvicorn.Config, application: AccessGuard) -> None:
+        super().__init__(config)
+        self._application = application
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the application's streams, then everything else."""
+        await self._application.close()
+        await super().shutdown(sockets)
+
+
+def serve(application: AccessGuard, listening: socket.socket) -> None:
     """Answer requests until the process is told to stop."""
     config = uvicorn.Config(
         application,
@@ -49,4 +62,4 @@ def serve(application: Application, listening: socket.socket) -> None:
         limit_concurrency=400,
         h11_max_incomplete_event_size=16_384,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    _Server(config, application).run(sockets=[listening])
