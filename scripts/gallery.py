@@ -27,6 +27,18 @@ ROOT = Path(__file__).parents[1]
 GALLERY = ROOT / "docs" / "gallery"
 WIDE, TALL = 1180, 1320
 SMALL = 760  # pixels across, in the repository
+CAMPAIGN = """
+name: workers by storage
+device: sim:orin-agx
+network: mobilenet_v3
+dataset_scale: 0.05
+cache: cold
+epochs: 3
+repeats: 2
+factors:
+  workers: [0, 1, 2, 4]
+  storage: [hdd, sd, ssd]
+"""
 
 
 def main() -> None:
@@ -63,18 +75,13 @@ def main() -> None:
 
 
 def make_runs(store: Path) -> str:
-    """Record one run on a simulated board and write a small campaign; return the run."""
+    """Record one run and a small campaign on a simulated board; return the run."""
     run = api.execute(
         "mobilenet_v3", device="sim:orin-agx", store=store, epochs=4, workers=1, dataset_scale=0.05, baseload_s=3
     )
-    for workers in (0, 1, 2, 4):
-        for medium, stall_us in (("hdd", 60_000), ("sd", 40_000), ("ssd", 9_000)):
-            for seed in range(2):
-                write_record(
-                    store, workers=workers, seed=seed + 10 * workers, epochs=3, minibatches=50,
-                    stall_us=max(2_000, stall_us // (workers + 1)), campaign="workers-by-storage-0123abcd",
-                    factors={"workers": workers, "storage": medium},
-                )  # fmt: skip
+    plan = store.parent / "plan.yaml"
+    plan.write_text(CAMPAIGN)
+    api.Campaign(plan, store=store).run()
     return run.id
 
 
