@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "edgetrain"
@@ -141,11 +142,13 @@ def any_aliases(trees: dict[str, ast.Module]) -> set[str]:
             return found
 
 
+@functools.cache
 def sources() -> dict[str, ast.Module]:
     """Return every module of the package, parsed, by its path."""
     return {str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
 
 
+@functools.cache
 def untyped_modules() -> set[str]:
     """Return the modules that hold mappings whose values are of any type."""
     trees = sources()

@@ -121,7 +121,7 @@ def test_a_size_without_a_unit_is_not_believed(folder, store):
     files["mem_stats"].write_text(files["mem_stats"].read_text().replace("4.9Gi", "4900"))
     found, run = bring_in(folder, store)
     assert "available_bytes" not in run.samples("memory") and "free_bytes" in run.samples("memory")
-    assert any("available is no size" in problem for problem in found.problems)
+    assert any("available is not a size" in problem for problem in found.problems)
 
 
 def test_loads_are_shares_and_cores_that_are_off_are_missing(folder, store):
