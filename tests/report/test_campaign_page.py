@@ -46,6 +46,19 @@ def test_a_campaign_shows_times_by_factor_with_their_range() -> None:
     assert rows[0][:3] == ["workers 2, storage ssd", "2", "30.3 s"]
 
 
+def test_settings_that_are_as_fast_as_the_fastest_are_counted_with_it() -> None:
+    def page(*later_s: float) -> str:
+        made = [
+            make_summary(make_epoch(0, 9.0, 2.0), make_epoch(1, each, 1.0), factors={"workers": place}, run=f"r{place}")
+            for place, each in enumerate(later_s)
+        ]
+        return campaign_page(content(made))
+
+    alone = page(12.0, 7.0, 7.5)
+    assert "The fastest setting (workers 1) takes 7 s per epoch after the first, the slowest (workers 0) 1.7 " in alone
+    assert "The fastest settings (workers 1 and 1 more within 1 %) take 7 s per epoch" in page(12.0, 7.0, 7.05)
+
+
 def test_lines_are_medians_with_the_shortest_and_longest_epoch() -> None:
     runs = summaries()
     plots = factor_plots(tabulate(runs), {run.run: run for run in runs})

@@ -21,6 +21,7 @@ from edgetrain.units import spell, spell_seconds
 
 SETTINGS_OF_VERDICT = 2
 SMALL_GAIN = 1.05
+ALIKE = 1.01  # times the fastest: less is no difference to choose a setting by
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,13 @@ def _verdict(content: CampaignContent) -> str:
     worst, worst_factors = max(known, key=lambda each: each[0].e2e_s)
     if worst.e2e_s < SMALL_GAIN * best.e2e_s:
         return "No setting tried here changes the time per epoch by more than 5 %."
+    alike = sum(each.e2e_s <= ALIKE * best.e2e_s for each, _ in known) - 1
+    fastest = f"setting ({label(best_factors)}) takes"
+    if alike:
+        fastest = f"settings ({label(best_factors)} and {alike} more within 1 %) take"
+    epoch = "epoch after the first" if all(row.later_epochs for row in rows) else "epoch"
     return (
-        f"The fastest setting ({label(best_factors)}) takes {spell_seconds(best.e2e_s)} per epoch, "
+        f"The fastest {fastest} {spell_seconds(best.e2e_s)} per {epoch}, "
         f"the slowest ({label(worst_factors)}) {worst.e2e_s / best.e2e_s:.2g} times as long."
     )
 
