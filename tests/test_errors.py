@@ -48,6 +48,6 @@ def test_every_error_can_be_made_of_a_message_alone_and_has_no_record_then() -> 
 
 def test_a_fact_that_was_not_declared_is_refused() -> None:
     with pytest.raises(TypeError):
-        ControlRefused("it runs at 2 cores", nosuch=1)  # type: ignore[call-arg]
+        ControlRefused("it runs at 2 cores", nosuch=1)
     with pytest.raises(AttributeError):
-        StoreError("the disk is full").nosuch  # type: ignore[attr-defined]  # noqa: B018
+        StoreError("the disk is full").nosuch  # noqa: B018

@@ -134,8 +134,8 @@ def any_aliases(trees: dict[str, ast.Module]) -> set[str]:
                     target = node.targets[0]
                 elif isinstance(node, ast.AnnAssign) and node.value is not None:
                     target = node.target
-                if isinstance(target, ast.Name) and node.value is not None:  # type: ignore[union-attr]
-                    value = node.value  # type: ignore[union-attr]
+                if isinstance(target, ast.Name) and node.value is not None:
+                    value = node.value
                     if last_name(value) in {"Any", "object", *found} or is_untyped(value, found):
                         found.add(target.id)
         if len(found) == before:

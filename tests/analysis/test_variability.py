@@ -30,7 +30,7 @@ def made(unit: str | None, times_ms: Sequence[float], number: int = 0, **more: o
     known = UnitRun(
         f"{unit}-{number}", unit, "nano", "L4T 32", {"network": "lenet5"}, Origin.MEASURED, started_s, 9000.0, epochs
     )
-    return replace(known, **more)  # type: ignore[arg-type]
+    return replace(known, **more)
 
 
 def drawn_fleet(units: int, runs: int, between: float, within: float, seed: int = 0) -> list[UnitRun]:

@@ -36,7 +36,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 def fill(store: Store, *rows: tuple[int | None, ...], pid: int = 7, **manifest: object) -> str:
     """Make a finished run with these minibatches; return its id."""
-    writer = store.create(replace(LENET, **manifest))  # type: ignore[arg-type]
+    writer = store.create(replace(LENET, **manifest))
     stream = writer.stream(f"minibatches-{pid}", "minibatches", MINIBATCHES)
     for row in rows:
         stream.add(row)
@@ -194,7 +194,7 @@ def test_runs_are_found_by_id_by_its_start_by_its_end_and_as_the_last(store: Sto
     for name in (first, first[-4:], "last", second[-10:], second):
         assert store.find(name) == (first if name in (first, first[-4:]) else second)
     assert store.open("last").id == second
-    alone = MemoryStore() if isinstance(store, MemoryStore) else FolderStore(store.path / "other")  # type: ignore[attr-defined]
+    alone = MemoryStore() if isinstance(store, MemoryStore) else FolderStore(store.path / "other")
     only = fill(alone)
     assert alone.find(only[:8]) == only
 

@@ -1,22 +1,15 @@
 """The commands: a dry run names boards and runs, doctor and status print one document, nothing is started."""
 
-import io
 import json
 
 import pytest
-from rich.console import Console
 
 from edgetrain.cli import main
 from edgetrain.report import fleet_line, show_fleet_doctor, show_fleet_progress
 from edgetrain.schema import FleetBoardProgress, FleetCheck, FleetDoctor, FleetProgress
 from edgetrain.units import spell_bytes
+from tests.report.printing import printed
 from tests.schemas import check_document
-
-
-def as_text(shown):
-    console = Console(width=200, record=True, file=io.StringIO())
-    console.print(shown)
-    return console.export_text()
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +67,7 @@ def test_doctor_prints_one_document_for_all_boards(capsys):
 def test_doctor_shows_every_board_in_one_table_with_what_is_wrong_below_it():
     good = FleetCheck("a", "nano", None, "me", "sim:nano", "3.11", {"edgetrain": "0.1.0"}, 0, 0, 1 << 33, 300, False)
     bad = FleetCheck("b", "nano", "10.0.0.2", "me", None, None, {}, None, None, None, None, None, ("it is off",))
-    text = as_text(show_fleet_doctor(FleetDoctor("lab", {"edgetrain": "0.1.0"}, (good, bad))))
+    text = printed(show_fleet_doctor(FleetDoctor("lab", {"edgetrain": "0.1.0"}, (good, bad))))
     assert "b: it is off" in text and spell_bytes(1 << 33) in text and "1 wrong" in text and "not made" not in text
 
 
@@ -84,6 +77,6 @@ def test_the_progress_of_all_boards_is_one_view():
         FleetBoardProgress("b", "nano", "away", 70.0, None, {}, 0, 1, "b (10.0.0.2): cannot be reached by ssh"),
     )
     progress = FleetProgress("c", 5, {"x": "r"}, {"y": "no"}, {"a": "k"}, boards, {}, 60.0)
-    text = as_text(show_fleet_progress(progress))
+    text = printed(show_fleet_progress(progress))
     assert "working" in text and "cannot be reached" in text and "workers" in text
     assert fleet_line(progress).startswith("[1/5] done, 1 failed; 1 boards at work; away: b")

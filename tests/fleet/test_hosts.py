@@ -66,5 +66,5 @@ def test_what_goes_wrong_on_this_machine_is_named_with_its_board(tmp_path):
 def test_a_host_that_cannot_be_reached_is_named_with_its_address():
     board = FleetBoard("far", "nano", address="127.0.0.1", ssh_port=1)
     with pytest.raises(FleetError, match=r"far \(127.0.0.1\)") as caught:
-        SshHost(inventory(board), board).facts(None)  # type: ignore[arg-type]
+        SshHost(inventory(board), board).facts(None)
     assert caught.value.host == "far"

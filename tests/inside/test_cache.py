@@ -66,7 +66,7 @@ class Loads(Reads):
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         return self.augment(Image.fromarray(self.load(self.files[index]))), index
 
-    read = None  # type: ignore[assignment]
+    read = None
 
 
 class LoadsAtRandom(Loads):
@@ -79,7 +79,7 @@ class LoadsAtRandom(Loads):
 class Opens(Reads):
     """Opens files where it needs them."""
 
-    read = None  # type: ignore[assignment]
+    read = None
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         return self.augment(Image.open(self.files[index])), index

@@ -461,7 +461,7 @@ def trains_twice_on_each(t: Trainee) -> tuple[int, int]:
 def a_loader_inside_a_dataset(t: Trainee) -> tuple[int, int]:
     inner = loader(4)
 
-    class Nested(torch.utils.data.IterableDataset):  # type: ignore[misc, name-defined]
+    class Nested(torch.utils.data.IterableDataset):
         def __iter__(self) -> Iterator[Any]:
             for (batch,) in inner:
                 yield batch
@@ -700,14 +700,14 @@ def one_iterator_for_all_epochs(t: Trainee) -> tuple[int, int]:
     return 15, 15
 
 
-class OneIterator(DataLoader):  # type: ignore[type-arg]
+class OneIterator(DataLoader):
     """As some trainers of detectors have it: workers are never stopped, and an epoch is so many batches."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.iterator = super().__iter__()
 
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Any]:
         for _ in range(5):
             batch = next(self.iterator, None)
             if batch is None:

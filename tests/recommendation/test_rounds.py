@@ -61,7 +61,7 @@ SLOW, FAST = kind(1.0), kind(3.0)
 
 
 def device(name: str, modes: RoundModes = FAST, samples: int = 1600, **more: object) -> RoundDevice:
-    return RoundDevice(name, "board", modes, samples, download_s=0.5, upload_s=1.0, spread=SPREAD, **more)  # type: ignore[arg-type]
+    return RoundDevice(name, "board", modes, samples, download_s=0.5, upload_s=1.0, spread=SPREAD, **more)
 
 
 def fleet(count: int, seed: int = 0) -> tuple[RoundDevice, ...]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
 from edgetrain.prediction import (
     GENERIC,
@@ -50,16 +49,14 @@ from edgetrain.report.prediction import show_evaluation, show_plan, show_priors,
 from edgetrain.report.sensitivity import show_sensitivity
 from edgetrain.schema import Origin, PowerMode
 from tests.recommendation.conftest import make_board, make_predictions
+from tests.report.printing import printed
 
 SOURCE = ChosenFrom(8, None, None, "a board", 96)
 
 
 def shown(part: RenderableType) -> str:
     """Return what a wide terminal shows, with runs of blanks as one."""
-    console = Console(file=io.StringIO(), width=220, color_system=None)
-    console.print(part)
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
-    return "\n".join(" ".join(line.split()) for line in text.splitlines())
+    return "\n".join(" ".join(line.split()) for line in printed(part, 220).splitlines())
 
 
 @pytest.fixture

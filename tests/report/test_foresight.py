@@ -1,7 +1,6 @@
 """What a person reads of a what-if and of a diagnosis."""
 
 import pytest
-from rich.console import Console
 
 from edgetrain.analysis import find_verdict, summarize
 from edgetrain.errors import UsageError
@@ -11,6 +10,7 @@ from edgetrain.report.diagnosis import MEANING, show_diagnosis
 from edgetrain.report.whatif import draw_sweep, show_whatif, with_bounds, write_sweep
 from edgetrain.units import spell_interval
 from tests.prediction.pipeline.recorded import Training
+from tests.report.printing import printed
 
 
 @pytest.fixture(scope="module")
@@ -20,14 +20,8 @@ def model():
     return WhatIfModel(PipelinePredictor(run, summary), summary)
 
 
-def text_of(shown, width=140):
-    console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(shown)
-    return console.export_text()
-
-
 def test_a_what_if_shows_each_setting_with_its_interval_and_gain(model):
-    text = text_of(show_whatif(model.answer([model.row({"workers": 2})])))
+    text = printed(show_whatif(model.answer([model.row({"workers": 2})])))
     assert "as recorded" in text
     assert "workers=2" in text
     assert "90% of the cases" in text
@@ -37,7 +31,7 @@ def test_a_what_if_shows_each_setting_with_its_interval_and_gain(model):
 @pytest.mark.parametrize("width", [80, 118, 200])
 def test_no_width_cuts_a_gain_or_an_interval(model, width):
     row = model.row({"workers": 4, "batch_size": 32, "prefetch": 8})
-    text = text_of(show_whatif(model.answer([row])), width)
+    text = printed(show_whatif(model.answer([row])), width)
     assert f"{row.gain_pct:+.1f} %" in text
     for epoch in (row.first, row.later):
         for estimate in (epoch.e2e_s, epoch.stall_s, epoch.compute_s):
@@ -62,7 +56,7 @@ def test_a_sweep_is_drawn_with_one_label_per_value(model, tmp_path):
 
 
 def test_a_sweep_has_a_bar_per_value(model):
-    text = text_of(show_whatif(model.answer([model.row({"workers": workers}) for workers in (0, 2)], "workers")))
+    text = printed(show_whatif(model.answer([model.row({"workers": workers}) for workers in (0, 2)], "workers")))
     bars = [line for line in text.splitlines() if "█" in line or "▒" in line][1:]
     assert [line.split()[0] for line in bars] == ["0", "2"]
     assert bars[0].count("█") > bars[1].count("█") and "s" in bars[0].split()[-1]
@@ -84,7 +78,7 @@ def test_a_diagnosis_shows_verdict_evidence_and_remedies(model):
     run = Training(workers=0, cores=4).run()
     summary = summarize(run)
     found = diagnose_run(find_verdict(run, summary), summary, model, None, ChangeFacts())
-    text = text_of(show_diagnosis(found))
+    text = printed(show_diagnosis(found))
     assert "pre-processing: the loop waits for the loader's CPU work" in text
     assert "num_workers" in text
     assert "per sample" in text
@@ -95,9 +89,9 @@ def test_what_one_epoch_cannot_show_is_said_in_both():
     summary = summarize(run)
     model = WhatIfModel(PipelinePredictor(run, summary), summary)
     found = diagnose_run(find_verdict(run, summary), summary, model, None, ChangeFacts())
-    shown = text_of(show_diagnosis(found))
+    shown = printed(show_diagnosis(found))
     assert "assumed: one epoch only" in shown and "assumed: hand-over from workers" in shown
-    shown = text_of(show_whatif(model.answer([model.row({"workers": 2})])))
+    shown = printed(show_whatif(model.answer([model.row({"workers": 2})])))
     assert "note: one epoch only" in shown and "the recorded epoch within" in shown
 
 

@@ -54,7 +54,8 @@ def factory_default(board: str) -> PowerMode | None:
 
 def _rows(campaigns: list[str], place: FolderStore) -> list[RunRow]:
     chosen: dict[str, RunRow] = {}
-    for campaign in campaigns or [None]:  # type: ignore[list-item]  # None: every run
+    every: list[str | None] = [*campaigns] or [None]  # None: every run
+    for campaign in every:
         found = runs(place, campaign=campaign)
         if not found:
             what = f"campaign {campaign!r}" if campaign else "run"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 from edgetrain import analysis
 from edgetrain.analysis import Comparison, Summary
@@ -44,7 +44,13 @@ class RunList(Sequence[RunRow]):
     def __len__(self) -> int:
         return len(self.runs)
 
-    def __getitem__(self, place: int) -> RunRow:  # type: ignore[override]
+    @overload
+    def __getitem__(self, place: int) -> RunRow: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[RunRow, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> RunRow | tuple[RunRow, ...]:
         return self.runs[place]
 
     def __iter__(self) -> Iterator[RunRow]:

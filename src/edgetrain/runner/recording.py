@@ -200,7 +200,8 @@ class Recording:
                 stack.enter_context(control.session(full_fan=True))
             for text in control.doubts:
                 self.doubt("mode_differs", text)
-            self._note_mode(PowerModeRecord(mode, control.read()))
+            start = control.read()
+            self._note_mode(PowerModeRecord(mode, start))
             if mode is not None:
                 self.event("mode", f"holding {mode}")
                 self.progress("mode", 0, None)
@@ -211,7 +212,7 @@ class Recording:
             try:
                 yield
             finally:
-                self._note_mode(PowerModeRecord(mode, self.manifest.power_mode.start, control.read()))  # type: ignore[union-attr]
+                self._note_mode(PowerModeRecord(mode, start, control.read()))
                 if mode is not None:
                     for text in control.drift():
                         self.doubt("clocks_differ", f"during the run, {text}")

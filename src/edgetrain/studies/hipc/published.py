@@ -59,13 +59,12 @@ def paper_e2e(board: str, media: list[str], workers: int) -> str:
 
 def paper_first_and_later(board: str, slow: str, fast: str) -> tuple[str, str]:
     """Return the paper's end-to-end times without workers on two media: first epoch, later epochs."""
-    tables = (published().first_e2e_s, published().later_e2e_s)
-    first, later = (
-        [f"{medium} {_ms(table.get(board, {}).get(medium))}" for medium in (fast, slow)] for table in tables
-    )
-    return tuple(  # type: ignore[return-value]  # one of each
-        NOT_REPORTED if any(NOT_REPORTED in one for one in both) else ", ".join(both) + " ms" for both in (first, later)
-    )
+
+    def both_media(table: Mapping[str, Mapping[str, float]]) -> str:
+        both = [f"{medium} {_ms(table.get(board, {}).get(medium))}" for medium in (fast, slow)]
+        return NOT_REPORTED if any(NOT_REPORTED in one for one in both) else ", ".join(both) + " ms"
+
+    return both_media(published().first_e2e_s), both_media(published().later_e2e_s)
 
 
 def _at(
