@@ -17,6 +17,7 @@ from edgetrain.analysis.diagnosis import (
     DiagnosisFact,
     LimitVerdict,
     find_verdict,
+    is_launch_bound,
     verdict_sentence,
 )
 from edgetrain.analysis.energy import Energy, energy_between
@@ -133,6 +134,7 @@ __all__ = [
     "find_loop",
     "find_loops",
     "find_verdict",
+    "is_launch_bound",
     "label",
     "lru_hit_share",
     "power_traces",

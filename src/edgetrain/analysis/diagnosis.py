@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgetrain.analysis.joined_rows import RecordedRows, recorded_rows
 from edgetrain.analysis.loop import find_loops, slowest
@@ -192,9 +193,11 @@ def _taken(summary: Summary) -> float:
     return min(1.0, about.max_minibatches * about.batch_size / about.samples)
 
 
-def is_launch_bound(rows: RecordedRows) -> bool:
+def is_launch_bound(rows: RecordedRows, chosen: NDArray[np.bool_] | None = None) -> bool:
     """Return whether issuing kernels takes the step's time: the accelerator ends right after the last one."""
     compute_s, left_s = rows.parts.compute_s, rows.done_s - rows.launched_s
+    if chosen is not None:
+        compute_s, left_s = compute_s[chosen], left_s[chosen]
     # A CPU that computes in the loop, or a loop that waits for each step, has nothing left by definition.
     waits = np.abs(left_s) < 1e-9
     if not len(compute_s) or np.isnan(left_s).all() or waits.mean() > 0.9:

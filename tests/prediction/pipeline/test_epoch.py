@@ -164,6 +164,23 @@ def test_page_locked_memory_halves_the_copy_and_lets_the_loop_run_ahead():
     assert pinned.e2e_s < found.e2e_s
 
 
+def test_the_pinning_thread_takes_the_interpreter_from_a_loop_that_is_busy_issuing_kernels():
+    slow = HandOver(0.0, 1.0e-3, 0.0, 0.0)
+    launching = costs(0.0005, 0.0005, StepKind.ACCELERATOR, slow, launch_s=0.002, ahead=1)
+    plain, pinned = (simulate_epoch(setting(2, pin_memory=pin), launching, 1).e2e_s for pin in (False, True))
+    assert plain == pytest.approx(100 * 0.003, rel=0.1)
+    assert pinned == pytest.approx(100 * 0.003, rel=0.1)
+    computing = costs(0.0005, 0.010, StepKind.ACCELERATOR, slow, launch_s=0.002, ahead=1)
+    assert simulate_epoch(setting(2, pin_memory=True), computing, 1).e2e_s == pytest.approx(100 * 0.010, rel=0.05)
+
+
+@pytest.mark.parametrize(("copy_s", "at_four_times_the_size_s"), [(0.1e-3, 0.1e-3), (20e-3, 79.55e-3)])
+def test_a_small_copy_takes_the_same_for_any_batch_size(copy_s, at_four_times_the_size_s):
+    copying = costs(0.001, 0.002, StepKind.ACCELERATOR, copy_s=copy_s)
+    large = PipelineSetting(0, 2, 64, 100 * 64, 8.0)
+    assert simulate_epoch(large, copying, 1).copy_s == pytest.approx(100 * at_four_times_the_size_s, rel=0.01)
+
+
 @pytest.mark.parametrize("workers", [0, 1, 3, 8])
 def test_the_same_seed_gives_the_same_epoch(workers):
     asked = setting(workers, dataset=PICTURES, medium=SD, cores=2.0)

@@ -172,3 +172,19 @@ def test_probed_batch_sizes_replace_what_is_assumed_about_them():
     assert scaling.at(64) == pytest.approx(0.074 / 0.026, rel=0.01)
     assert found.costs.fetch_by_batch is not None
     assert found.costs.fetch_by_batch.at(4) == pytest.approx(0.25)
+
+
+def test_one_wrong_probe_does_not_ruin_the_answer_for_a_much_larger_batch():
+    fetches_s = {8: 0.051, 16: 0.083, 32: 0.186}  # as measured once: the largest is 10 % too slow
+    sizes = tuple(BatchSizeFacts(size, 8, seconds, seconds, 0.023) for size, seconds in fetches_s.items())
+    found = read(Training(workers=0, compute=ComputeFacts("cpu", "a CPU")), batch_sizes=sizes)
+    assert found.costs.fetch_by_batch is not None
+    assert found.costs.fetch_by_batch.at(64) <= 4.0
+
+
+def test_a_step_that_never_follows_the_batch_size_is_not_extrapolated_below_itself():
+    times_s = {8: 0.0248, 16: 0.0228, 32: 0.0215}
+    sizes = tuple(BatchSizeFacts(size, 8, 0.001 * size, 0.001 * size, step_s) for size, step_s in times_s.items())
+    found = read(Training(workers=0, compute=ComputeFacts("cpu", "a CPU")), batch_sizes=sizes)
+    assert found.costs.step_by_batch is not None
+    assert found.costs.step_by_batch.at(256) == pytest.approx(1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -20,6 +21,7 @@ RELEASE_FIXED_S, RELEASE_S_PER_BYTE = 0.05e-3, 0.15e-9
 FORK_S, WORKER_START_CPU_S = 8e-3, 20e-3
 COLD_CPU_S = 0.26e-3  # kernel CPU time of one request to the medium: 1.3 ms per picture of five requests
 SERIAL_STEP = 0.4  # of a step on the CPU, what more threads do not shorten (assumed)
+COPY_FIXED_S = 0.15e-3  # of a copy, what does not follow its size (measured on an H200)
 PINNED_COPY = 0.5  # a copy from page-locked memory, relative to one from pageable memory
 MOST_AHEAD = 64  # steps that a loop issues before it waits for one, where nothing makes it wait
 PIN_S_PER_BYTE = 0.15e-9  # copying a minibatch into page-locked memory
@@ -69,20 +71,31 @@ def assumed_hand_over(minibatch_bytes: float) -> HandOver:
 
 @dataclass(frozen=True, slots=True)
 class CostByBatchSize:
-    """Times at some batch sizes, relative to the recorded one; linear between them and beyond them."""
+    """How a time follows the batch size: a fixed part and a part per sample, relative to the recorded batch size."""
 
-    sizes: tuple[int, ...]
-    ratios: tuple[float, ...]
+    fixed: float
+    per_sample: float
 
     def at(self, batch_size: int) -> float:
         """Return the time of a minibatch of another size, relative to the recorded one."""
-        sizes, ratios = self.sizes, self.ratios
-        if sizes[0] <= batch_size <= sizes[-1]:
-            return float(np.interp(batch_size, sizes, ratios))
-        low, high = (0, 1) if batch_size < sizes[0] else (-2, -1)
-        slope = max(0.0, (ratios[high] - ratios[low]) / (sizes[high] - sizes[low]))
-        edge = 0 if batch_size < sizes[0] else -1
-        return max(0.1 * ratios[edge], ratios[edge] + slope * (batch_size - sizes[edge]))
+        return self.fixed + self.per_sample * batch_size
+
+
+def fit_batch_sizes(sizes: Sequence[int], times_s: Sequence[float], recorded: int) -> CostByBatchSize:
+    """Fit a fixed part and a part per sample, neither negative, to times at some batch sizes (least relative error).
+
+    A line through all of them is less exact between them than joining them, and far less wrong beyond them: each time
+    is of a few minibatches.
+    """
+    x, y = np.array(sizes, float), np.array(times_s, float)
+    rows, ones = np.column_stack([1.0 / y, x / y]), np.ones(len(x))
+    fixed_s, per_sample_s = np.linalg.lstsq(rows, ones, rcond=None)[0]
+    if fixed_s < 0.0:
+        fixed_s, per_sample_s = 0.0, float((x / y).sum() / ((x / y) ** 2).sum())
+    elif per_sample_s < 0.0:
+        fixed_s, per_sample_s = float((1.0 / y).sum() / (1.0 / y**2).sum()), 0.0
+    at_recorded_s = fixed_s + per_sample_s * recorded
+    return CostByBatchSize(float(fixed_s / at_recorded_s), float(per_sample_s / at_recorded_s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +112,15 @@ class StepCosts:
     ahead: int = 0  # steps that the loop issues before it waits for one; 0: it waits for each
     warm_up_s: float = 0.0  # that the first steps of a training take longer, all together
     pinned: bool = False  # minibatches came from page-locked memory
+    busy: float = (
+        1.0  # of a launch-bound step, the share that the accelerator computes (assumed); `step_s` is that part
+    )
     release_in_step: bool = False  # the record counts freeing the previous minibatch as compute
+
+    @property
+    def launch_bound(self) -> bool:
+        """Whether issuing the step takes its time; how long the accelerator computes was not seen then."""
+        return self.busy < 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +204,16 @@ def minibatch_costs(
         step_s = np.full(count, setting.fixed_step_s) if setting.fixed_step_s is not None else step.step_s[steps]
     else:
         if costs.step_by_batch is not None:
-            step_s = step.step_s[steps] * costs.step_by_batch.at(setting.batch_size)
+            # The probe measured whole steps: what the accelerator computes or what issuing takes, whichever is longer.
+            whole = 1.0 if setting.batch_size == costs.batch_size else 1.0 / step.busy
+            step_s = step.step_s[steps] * whole * costs.step_by_batch.at(setting.batch_size)
         else:
             step_s = step.fixed_s + (step.step_s[steps] - step.fixed_s) * batches
         on_cpu = slower * (SERIAL_STEP + (1.0 - SERIAL_STEP) * step.threads / setting.threads)
         step_s = step_s * (on_cpu if step.kind is StepKind.CPU else setting.step_time)
     hand_over = costs.hand_over.scaled(batches).slowed(slower)
     pinned = setting.pin_memory and step.kind is StepKind.ACCELERATOR
-    copy_s, ahead = step.copy_s * batches, step.ahead
+    copy_s, ahead = _affine(step.copy_s, COPY_FIXED_S, batches), step.ahead
     if pinned and not step.pinned:
         # Without the wait for each copy the loop runs ahead, unless it waits for each step anyway.
         copy_s, ahead = copy_s * PINNED_COPY, MOST_AHEAD if ahead else 0
@@ -202,7 +225,7 @@ def minibatch_costs(
         collate_s=costs.collate_s * batches * slower * setting.fetch_cpu,
         hand_over=hand_over,
         step_s=np.maximum(step_s, 0.0).tolist(),
-        launch_s=step.launch_s * slower,
+        launch_s=step.launch_s * slower * setting.launch_cpu,
         copy_s=copy_s,
         gap_s=step.gap_s * slower,
         pin_s=PIN_S_PER_BYTE * costs.minibatch_bytes * batches * slower if pinned else 0.0,

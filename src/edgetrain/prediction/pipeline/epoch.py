@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,6 +47,11 @@ class SimulatedEpoch:
     fill_s: float
     missed_share: float  # of the samples, those read from the medium
     worker_busy: float  # of the workers' time, spent fetching; 0 without workers
+
+    def scaled(self, factor: float) -> SimulatedEpoch:
+        """Return the epoch with all its seconds changed by a factor."""
+        seconds = ("e2e_s", "stall_s", "compute_s", "copy_s", "overhead_s", "fill_s")
+        return replace(self, **{name: factor * getattr(self, name) for name in seconds})
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +144,8 @@ class _Simulation:
         self.indices = [Slot() for _ in range(setting.workers)]
         self.shipping = [Slot() for _ in range(setting.workers)]
         self.pinning = Slot()
+        self.interpreter = Slot()  # held by the loop or by its pinning thread: one of them runs Python at a time
+        self.interpreter.items.append(0)
         self.pinned = setting.pin_memory and costs.step.kind is StepKind.ACCELERATOR
         self.windows = request_sizes(setting.dataset, costs.requests_per_sample)
         self.packed = setting.dataset is not None and setting.dataset.packed
@@ -209,7 +216,7 @@ class _Simulation:
         if not self.pinned:
             yield (UNTIL, copied_s)
         self.copied_s[number] = copied_s
-        yield (COMPUTE, drawn.launch_s, 1)
+        yield from self._interpret(drawn.launch_s)
         self.done_s[number] = max(copied_s + duration_s, engine.now_s)
         if not drawn.ahead:
             yield (UNTIL, float(self.done_s[number]))
@@ -251,8 +258,20 @@ class _Simulation:
             number = self.pinning.items.popleft()
             if number < 0:
                 return
-            yield (COMPUTE, self.drawn.hand_over.receive_s + self.drawn.pin_s, 1)
+            yield from self._interpret(self.drawn.hand_over.receive_s)
+            yield (COMPUTE, self.drawn.pin_s, 1)
             self.engine.put(self.made[number], number)
+
+    def _interpret(self, cpu_s: float) -> Iterator[Need]:
+        """Compute in the interpreter, which the loop shares with its pinning thread."""
+        if not self.pinned:
+            yield (COMPUTE, cpu_s, 1)
+            return
+        while not self.interpreter.items:
+            yield (WAIT, self.interpreter)
+        self.interpreter.items.popleft()
+        yield (COMPUTE, cpu_s, 1)
+        self.engine.put(self.interpreter, 0)
 
     def _fetch(self, number: int) -> Iterator[Need]:
         """Make one minibatch: wait, read what misses, compute, collate."""

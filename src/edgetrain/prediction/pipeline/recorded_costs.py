@@ -17,6 +17,7 @@ from edgetrain.prediction.pipeline.costs import (
     HandOver,
     PipelineCosts,
     assumed_hand_over,
+    fit_batch_sizes,
 )
 from edgetrain.prediction.pipeline.epoch import request_sizes
 from edgetrain.prediction.pipeline.page_cache import PAGE_BYTES, DatasetOnMedium
@@ -259,11 +260,11 @@ def _batch_scaling(run: Run, batch_size: int) -> tuple[CostByBatchSize | None, C
     """Return how fetch and step follow the batch size, where `run --probe-batch` measured it."""
     probed = sorted(run.manifest.batch_sizes, key=lambda each: each.batch_size)
     own = next((each for each in probed if each.batch_size == batch_size), None)
-    if own is None or len(probed) < 2 or own.fetch_cpu_s <= 0:
+    if own is None or len(probed) < 2 or any(each.fetch_cpu_s <= 0 for each in probed):
         return None, None
-    sizes = tuple(each.batch_size for each in probed)
-    fetch = CostByBatchSize(sizes, tuple(each.fetch_cpu_s / own.fetch_cpu_s for each in probed))
-    steps = [each.step_s for each in probed if each.step_s is not None]
-    if not own.step_s or len(steps) < len(probed):
+    sizes = [each.batch_size for each in probed]
+    fetch = fit_batch_sizes(sizes, [each.fetch_cpu_s for each in probed], batch_size)
+    steps_s = [each.step_s for each in probed if each.step_s]
+    if len(steps_s) < len(probed):
         return fetch, None
-    return fetch, CostByBatchSize(sizes, tuple(each / own.step_s for each in steps))
+    return fetch, fit_batch_sizes(sizes, steps_s, batch_size)

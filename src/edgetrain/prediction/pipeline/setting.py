@@ -29,6 +29,7 @@ class PipelineSetting:
     fixed_step_s: float | None = None  # duration of a paced step
     others: float = 0.0  # runnable threads of other programs, on average
     fetch_cpu: float = 1.0  # CPU time of the loader, relative to the recorded run's
+    launch_cpu: float = 1.0  # CPU time of issuing a step, relative to the recorded run's
     never_evicts: bool = False  # a cache in the loader keeps what it holds, unlike the page cache
 
     @property

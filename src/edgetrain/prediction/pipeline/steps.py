@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetrain.analysis import RecordedRows, Summary
+from edgetrain.analysis import RecordedRows, Summary, is_launch_bound
 from edgetrain.prediction.pipeline.costs import MOST_AHEAD, StepCosts, StepKind
 from edgetrain.record import Run
 from edgetrain.units import MS_PER_S
@@ -17,8 +17,7 @@ ON_ACCELERATOR = ("cuda", SIMULATED)  # kinds of compute
 OVERSLEPT_S = 0.15e-3  # a paced step sleeps this much too long (measured: 0.1 to 0.3 ms)
 WAITED_S = 50e-6  # a loop that asks this soon after a step was done has waited for it
 WARM_UP_STEPS, WARM_UP_LONGER = 20, 0.25  # the first steps; one that is this much longer warms up
-LAUNCH_BOUND = 0.1  # of the step, left after the last kernel was issued: below, issuing is what takes the time
-BUSY_WHEN_LAUNCH_BOUND = 0.5  # of a launch-bound step the accelerator computes this share (assumed)
+BUSY_WHEN_LAUNCH_BOUND = 0.3  # of a launch-bound step the accelerator computes this share (assumed: it is not seen)
 CPU_FIXED_S = 1e-3  # of a step on the CPU, what does not follow the batch size (assumed)
 
 
@@ -60,7 +59,7 @@ def _step_costs(
     step = _on_accelerator(rows, chosen, gap_s, pinned)
     if kind == SIMULATED:
         # A simulated board says nothing about the host: its steps are computed as they are.
-        return replace(step, step_s=rows.parts.compute_s[chosen], launch_s=0.0), None
+        return replace(step, step_s=rows.parts.compute_s[chosen], launch_s=0.0, busy=1.0), None
     return step, release_s
 
 
@@ -90,19 +89,17 @@ def _on_accelerator(rows: RecordedRows, chosen: NDArray[np.bool_], gap_s: float,
         host = np.fmax(host, parts.copied_us * 1e-6)
     launch = np.maximum(rows.launched_s - host, 0.0)[chosen]
     launch_s = float(np.nanmedian(launch)) if (~np.isnan(launch)).any() else 0.0
-    left = (rows.done_s - rows.launched_s)[chosen]
-    step_s = compute_s
-    if (~np.isnan(left)).any() and np.nanmedian(left) < LAUNCH_BOUND * np.median(compute_s):
-        step_s = compute_s * BUSY_WHEN_LAUNCH_BOUND
+    busy = BUSY_WHEN_LAUNCH_BOUND if is_launch_bound(rows, chosen) else 1.0
     return StepCosts(
         StepKind.ACCELERATOR,
-        step_s,
+        compute_s * busy,
         fixed_s=0.0,
         launch_s=launch_s,
         copy_s=float(np.median(copy_s)) if parts.copy_seen else 0.0,
         gap_s=max(0.0, gap_s),
         ahead=ahead,
         pinned=pinned,
+        busy=busy,
     )
 
 
@@ -120,12 +117,3 @@ def steps_ahead(rows: RecordedRows, chosen: NDArray[np.bool_]) -> int:
     outstanding = np.arange(len(rows)) + 1 - done_before
     usual = int(np.percentile(outstanding[chosen], 90))
     return 1 if usual <= 1 else MOST_AHEAD
-
-
-def is_launch_bound(rows: RecordedRows, chosen: NDArray[np.bool_]) -> bool:
-    """Return whether issuing kernels takes the step's time: the accelerator ends right after the last one."""
-    left = (rows.done_s - rows.launched_s)[chosen]
-    compute_s = rows.parts.compute_s[chosen]
-    if not len(compute_s) or np.isnan(left).all():
-        return False
-    return bool(np.nanmedian(left) < LAUNCH_BOUND * np.median(compute_s))

@@ -31,6 +31,7 @@ MEDIUM = 0.05
 BATCH_SIZE_STEP = 0.15  # per doubling, without a probe
 BATCH_SIZE_FETCH = 0.04
 BATCH_SIZE_PROBED = 0.03  # with one
+LAUNCH_BOUND_STEP = 0.4  # of a launch-bound step, what the accelerator itself computes, without a probe
 CORES_OF_STEP = 0.15  # per doubling of cores or threads that a step on the CPU uses
 NEW_REGIME = 0.03  # workers where there were none, reads where there were none
 WIDER = 2.0  # by which all of it is multiplied; calibrated on half of the settings measured on an H200
@@ -57,6 +58,8 @@ def spread_of(
     doublings = abs(float(np.log2(setting.batch_size / costs.batch_size)))
     fetch = (BATCH_SIZE_FETCH if costs.fetch_by_batch is None else BATCH_SIZE_PROBED) * doublings
     step = (BATCH_SIZE_STEP if costs.step_by_batch is None else BATCH_SIZE_PROBED) * doublings
+    if busy_share_matters(costs, setting):
+        step += LAUNCH_BOUND_STEP
     step = 0.0 if costs.step.kind is StepKind.PACED else step + setting.step_deviation
     if costs.step.kind is StepKind.CPU:
         changed = max(setting.threads / base.setting.threads, base.setting.threads / setting.threads)
@@ -77,6 +80,13 @@ def spread_of(
         step=step,
         model=model,
     )
+
+
+def busy_share_matters(costs: PipelineCosts, setting: PipelineSetting) -> bool:
+    """Return whether an answer depends on how long the accelerator computes in a launch-bound step: that is assumed."""
+    larger = setting.batch_size != costs.batch_size and costs.step_by_batch is None
+    faster = setting.launch_cpu < 1.0 or setting.cpu_speed > 1.0
+    return costs.step.launch_bound and (larger or faster)
 
 
 def _speed(base: RecordedPipeline, repeats: Sequence[RecordedPipeline]) -> float:
