@@ -38,7 +38,12 @@ def show_whatif(answer: WhatIfAnswer) -> RenderableType:
         )
     )
     reproduced = "epoch" if epochs == 1 else "later epochs"
-    lines.append(Text(f"the model reproduces the recorded {reproduced} within {abs(answer.model_error_pct):.1f} %"))
+    lines.append(
+        Text(
+            f"every prediction is corrected by the model's error on the recorded {reproduced}: "
+            f"{answer.model_error_pct:+.1f} %"
+        )
+    )
     assumed = dict.fromkeys(text for row in answer.settings for text in row.assumed)
     lines += [Text(f"assumed: {text}", style="yellow") for text in assumed]
     lines += [Text(f"note: {text}", style="yellow") for text in answer.notes]

@@ -6,6 +6,7 @@ import pytest
 
 from edgetrain.analysis import summarize
 from edgetrain.prediction import BoardFacts, ChangeFacts, PipelinePredictor, WhatIfModel
+from edgetrain.record import BatchSizeFacts, ComputeFacts
 from edgetrain.schema import StorageModel
 from tests.prediction.pipeline.recorded import Training
 
@@ -24,6 +25,15 @@ def later_s(training):
 def test_the_recorded_setting_is_predicted_as_it_was():
     found = predictor(Training(workers=1))
     assert found.predict(found.setting, cold=False).later.e2e_s.value == pytest.approx(later_s(Training()), rel=0.02)
+
+
+def test_what_the_model_gets_wrong_of_the_recorded_run_is_corrected_in_every_answer():
+    found = predictor(Training(workers=1))
+    before = found.predict_point(found.setting, cold=False).later.e2e_s
+    found.pipeline = replace(found.pipeline, later_error=found.pipeline.later_error - 0.1)  # now 10 % too fast
+    after = found.predict(found.setting, cold=False).later
+    assert after.e2e_s.value == pytest.approx(before * 1.105, rel=0.001)
+    assert after.e2e_s.lo < after.e2e_s.value < after.e2e_s.hi
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (1, 0), (2, 1), (0, 1)])
@@ -125,3 +135,34 @@ def test_the_energy_on_another_board_is_not_known_and_what_is_assumed_of_the_boa
     assert any("50 ms on b, by published figures" in text for text in row.assumed)
     assert any("speed of those of b is not known" in text for text in point.assumed)
     assert model.row({"workers": 2}).later.energy_j is not None
+
+
+def launch_bound():
+    return Training(
+        workers=2,
+        fetch_s=0.005,
+        step_s=0.0101,
+        launch_s=0.010,
+        gpu="a GPU",
+        cores=16,
+        compute=ComputeFacts("cuda", "a GPU"),
+    )
+
+
+def test_a_launch_bound_step_takes_the_same_for_a_larger_batch_and_the_assumption_is_named():
+    found = predictor(launch_bound())
+    larger = replace(found.setting, batch_size=32)
+    answer = found.predict(larger, cold=False)
+    assert answer.later.e2e_s.value < 0.7 * found.predict(found.setting, cold=False).later.e2e_s.value
+    assert "launch-bound" in " ".join(answer.assumed)
+    assert "launch-bound" not in " ".join(found.predict(found.setting).assumed)
+
+
+def test_a_probe_replaces_the_assumption_about_a_launch_bound_step():
+    sizes = tuple(BatchSizeFacts(size, 8, 0.001, 0.001, 0.010 * size / 16) for size in (8, 16, 32))
+    run = launch_bound().run(batch_sizes=sizes)
+    found = PipelinePredictor(run, summarize(run))
+    answer = found.predict(replace(found.setting, batch_size=64), cold=False)
+    assert "launch-bound" not in " ".join(answer.assumed)
+    now = found.predict(found.setting, cold=False)
+    assert answer.later.e2e_s.value == pytest.approx(now.later.e2e_s.value, rel=0.1)  # proportional: the probe says so

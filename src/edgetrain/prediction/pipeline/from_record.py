@@ -34,6 +34,7 @@ from edgetrain.prediction.pipeline.setting import PipelineSetting
 from edgetrain.record import LoaderFacts, Run
 from edgetrain.schema import StorageModel
 
+COLD_SHARE = 0.1  # of the samples read in the first epoch: above, the run began with a cold page cache
 MOST_UNEVEN = 0.05  # of the minibatches may have had no fetch or several
 ONE_EPOCH = "one epoch only: what differs between the first epoch and later ones is assumed"
 
@@ -49,6 +50,11 @@ class RecordedPipeline:
     missed_shares: tuple[float, ...]  # of each epoch, samples that were read from the medium
     other_load: float  # share of the cores taken by other programs
     notes: tuple[str, ...] = ()
+
+    @property
+    def began_cold(self) -> bool:
+        """Whether the first epoch read from the medium."""
+        return max(self.missed_shares[:1], default=0.0) > COLD_SHARE
 
 
 def read_pipeline(run: Run, summary: Summary) -> RecordedPipeline:

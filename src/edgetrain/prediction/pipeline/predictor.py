@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import exp
 
 from edgetrain.analysis import Summary
 from edgetrain.prediction.pipeline.calibrate import CalibratedPipeline, calibrate
@@ -17,6 +18,7 @@ from edgetrain.prediction.pipeline.uncertainty import (
     QUANTILE,
     WIDER,
     Variation,
+    busy_share_matters,
     draw_variations,
     interval,
     spread_of,
@@ -96,7 +98,7 @@ class PipelinePredictor:
         """Predict one setting without intervals, in a tenth of the time; the values are those of `predict`."""
         points = []
         for epoch, missed_share in ((0, None if cold else 0.0), (1, None)):
-            found = simulate_epoch(setting, self.pipeline.costs, epoch, seed, missed_share=missed_share)
+            found = self._simulate(setting, epoch, missed_share, seed)
             known = None if self._power is None or power is None else self._power.scaled(power)
             energy_j = None if known is None else known.spent_j(found.e2e_s, found.stall_s)
             points.append(EpochPoint(found.e2e_s, found.stall_s, found.compute_s, energy_j))
@@ -134,7 +136,7 @@ class PipelinePredictor:
         pause: Callable[[], None],
     ) -> EpochPrediction:
         costs = self.pipeline.costs
-        whole = simulate_epoch(setting, costs, epoch, seed, missed_share=missed_share)
+        whole = self._simulate(setting, epoch, missed_share, seed)
         centre = simulate_epoch(setting, costs, epoch, seed, REPLICA_BUDGET, missed_share)
         replicas = []
         for each in variations:
@@ -150,6 +152,16 @@ class PipelinePredictor:
         cache = COLD if epoch == 0 and missed_share is None else WARM
         return EpochPrediction(cache, energy_j=energy, read_share=whole.missed_share, **estimates)
 
+    def _simulate(self, setting: PipelineSetting, epoch: int, missed_share: float | None, seed: int) -> SimulatedEpoch:
+        """Simulate an epoch, corrected by what the model gets wrong of the recorded one.
+
+        So the recorded setting is predicted as it was recorded, and a change without effect shows none.
+        """
+        found = simulate_epoch(setting, self.pipeline.costs, epoch, seed, missed_share=missed_share)
+        cold = missed_share is None
+        started_alike = epoch == 0 and cold == self.base.began_cold
+        return found.scaled(exp(-(self.pipeline.first_error if started_alike else self.pipeline.later_error)))
+
     def _assumed(self, setting: PipelineSetting) -> tuple[str, ...]:
         """Return what was not recorded and matters for a setting."""
         costs, base, found = self.pipeline.costs, self.base.setting, []
@@ -161,6 +173,8 @@ class PipelinePredictor:
             found.append("fetches without reads: every fetch of the run read from the medium")
         if setting.batch_size != base.batch_size and "batch size" in costs.assumed:
             found.append("batch size: extrapolated; record a run with --probe-batch to measure it")
+        if busy_share_matters(costs, setting):
+            found.append(f"of a launch-bound step the accelerator computes {costs.step.busy:.0%} of the time")
         if setting.workers > max(1, base.workers) and costs.fetch_wait_s.mean() > MUCH_WAITING * costs.fetch_s:
             found.append("waiting of fetches that read nothing: assumed to overlap between workers, as a lock does not")
         if setting.threads != base.threads and costs.step.kind is StepKind.CPU:

@@ -17,8 +17,6 @@ from edgetrain.prediction.pipeline.predictor import (
 from edgetrain.prediction.pipeline.setting import PipelineSetting
 from edgetrain.schema import Doubt, Estimate, Scalar
 
-COLD_SHARE = 0.1  # of the samples read in the first epoch: above, the run began with a cold page cache
-
 
 @dataclass(frozen=True, slots=True)
 class RecordedEpoch:
@@ -61,7 +59,7 @@ class WhatIfAnswer:
     recorded: tuple[RecordedEpoch, ...]
     base: WhatIfRow
     settings: tuple[WhatIfRow, ...]
-    model_error_pct: float  # end-to-end, of the recorded setting's later epochs
+    model_error_pct: float  # end-to-end, of the recorded setting's later epochs; every prediction is corrected by it
     notes: tuple[str, ...]
     doubts: tuple[Doubt, ...]
     swept: str | None = field(default=None)  # the setting that varies from row to row
@@ -73,8 +71,7 @@ class WhatIfModel:
     def __init__(self, predictor: PipelinePredictor, summary: Summary) -> None:
         self.predictor, self.summary = predictor, summary
         self.epochs = len(summary.epochs)
-        self._began_cold = max(predictor.base.missed_shares[:1], default=0.0) > COLD_SHARE
-        self.base = self._row({}, predictor.predict(predictor.setting, self._began_cold), None)
+        self.base = self._row({}, predictor.predict(predictor.setting, predictor.base.began_cold), None)
 
     def row(
         self,
@@ -110,7 +107,7 @@ class WhatIfModel:
         return board_assumptions(self.predictor.base, facts.board) if facts is not None and facts.board else ()
 
     def _cold(self, setting: PipelineSetting) -> bool:
-        return self._began_cold or setting.medium is not self.predictor.setting.medium
+        return self.predictor.base.began_cold or setting.medium is not self.predictor.setting.medium
 
     def answer(self, rows: Sequence[WhatIfRow], swept: str | None = None) -> WhatIfAnswer:
         """Return the answer with these rows."""
