@@ -33,6 +33,32 @@ def test_workers_are_the_remedy_for_a_loop_that_fetches_by_itself():
     assert gains == sorted(gains, reverse=True)
 
 
+def test_of_worker_counts_that_gain_the_same_the_smallest_is_named():
+    found = diagnosis(Training(workers=1, fetch_s=0.07, step_s=0.03, cores=16))
+    assert remedy(found, "num_workers").change == "num_workers=3"
+
+
+def test_a_change_without_effect_is_predicted_to_take_what_the_run_took():
+    found = diagnosis(Training(workers=1, fetch_s=0.07, step_s=0.03, cores=16))
+    deeper = remedy(found, "prefetch_factor")
+    assert abs(deeper.gain_pct) < 1
+    assert deeper.e2e_s == pytest.approx(found.recorded_s, rel=0.01)
+
+
+def test_a_launch_bound_training_is_offered_a_larger_batch_and_a_compiled_step():
+    found = diagnosis(
+        Training(
+            workers=2, fetch_s=0.005, step_s=0.0101, launch_s=0.010, gpu="a GPU", cores=16,
+            compute=ComputeFacts("cuda", "a GPU"),
+        )
+    )  # fmt: skip
+    assert found.verdict == "launch"
+    assert remedy(found, "batch_size=32").gain_pct > 20
+    compiled = remedy(found, "kernels issued 2 times as fast")
+    assert compiled.gain_pct > 20
+    assert any("launch-bound" in text for text in compiled.assumed)
+
+
 def test_no_workers_are_the_remedy_for_a_slow_hand_over():
     found = diagnosis(Training(workers=1, fetch_s=0.0005, step_s=0.002, receive_s=0.003, minibatches=300))
     best = found.remedies[0]

@@ -11,6 +11,7 @@ from edgetrain.recommendation.remedies import RemedyIdea, ideas_for
 from edgetrain.schema import Doubt, Scalar
 
 WORTH_PCT = 3.0  # a predicted gain below this is not worth a change
+COSTLIER_PCT = 1.0  # more workers are preferred to fewer if they gain this much more
 MOST_REMEDIES = 12
 
 
@@ -83,13 +84,16 @@ def diagnose_run(
 
 
 def rank_remedies(verdict: LimitVerdict, model: WhatIfModel, facts: ChangeFacts) -> tuple[Remedy, ...]:
-    """Predict every remedy that applies and sort them, the most helpful first; of each kind only the best is kept."""
+    """Predict every remedy that applies and sort them, the most helpful first; of each kind only the best is kept.
+
+    Ideas of one kind come in the order of their cost: a costlier one must gain noticeably more.
+    """
     best: dict[str, tuple[RemedyIdea, WhatIfRow]] = {}
     bound = verdict.verdict in (COMPUTE, LAUNCH)
     for idea in ideas_for(model, facts, bound):
         row = model.row_for(idea.setting, idea.settings, replace(facts, mode=idea.mode))
         held = best.get(idea.kind)
-        if held is None or row.gain_pct > held[1].gain_pct:
+        if held is None or row.gain_pct > held[1].gain_pct + COSTLIER_PCT:
             best[idea.kind] = (idea, row)
     ranked = sorted(best.values(), key=lambda pair: pair[1].gain_pct, reverse=True)
     notes = model.predictor.base.notes

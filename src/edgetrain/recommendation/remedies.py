@@ -10,6 +10,7 @@ from edgetrain.schema import Scalar
 from edgetrain.units import spell_bytes
 
 FASTER_DECODE = 2.0  # the assumed gain of smaller pictures or a faster decoder
+FASTER_LAUNCH = 2.0  # the assumed gain of a compiled step
 OTHERS_WORTH = 0.1  # runnable threads of other programs: below, stopping them gains nothing
 READ_AGAIN = 0.05  # of the samples, read in later epochs: above, more page cache helps
 FASTEST_MEDIUM = "ssd"
@@ -19,7 +20,7 @@ MOST_WORKERS = 16
 
 @dataclass(frozen=True, slots=True)
 class RemedyIdea:
-    """One remedy to predict. Of several of one kind, the best is shown."""
+    """One remedy to predict. Of several of one kind, in the order of their cost, the best is shown."""
 
     kind: str
     change: str
@@ -47,7 +48,7 @@ def ideas_for(model: WhatIfModel, facts: ChangeFacts, compute_bound: bool) -> It
 def _loader_ideas(model: WhatIfModel) -> Iterator[RemedyIdea]:
     base = model.predictor.setting
     cores = int(base.cores)
-    for workers in sorted({0, 1, 2, 4, cores - 1, cores, 2 * cores} - {base.workers}):
+    for workers in sorted({0, 1, 2, 3, 4, 6, 8, 12, cores - 1, cores, 2 * cores} - {base.workers}):
         if not 0 <= workers <= max(4, min(2 * cores, MOST_WORKERS)):
             continue
         cost = "memory for each worker" if workers > base.workers else "none"
@@ -114,7 +115,9 @@ def _compute_ideas(model: WhatIfModel, facts: ChangeFacts, compute_bound: bool) 
     kind = costs.step.kind
     if kind is not StepKind.PACED:
         larger = base.batch_size * 2
-        if larger <= base.samples // 4 and not (compute_bound and "batch size" in costs.assumed):
+        # How a step that computes follows the batch size must be measured; issuing it costs the same for any.
+        known = "batch size" not in costs.assumed or not compute_bound or costs.step.launch_bound
+        if larger <= base.samples // 4 and known:
             yield RemedyIdea(
                 "batch size",
                 f"batch_size={larger}",
@@ -122,6 +125,13 @@ def _compute_ideas(model: WhatIfModel, facts: ChangeFacts, compute_bound: bool) 
                 replace(base, batch_size=larger),
                 {"batch_size": larger},
             )
+    if costs.step.launch_bound:
+        yield RemedyIdea(
+            "launch",
+            f"kernels issued {FASTER_LAUNCH:g} times as fast (torch.compile, CUDA graphs, fewer small operations)",
+            "compiling takes time at the start; shapes must stay the same",
+            replace(base, launch_cpu=1.0 / FASTER_LAUNCH),
+        )
     if kind is StepKind.CPU and base.threads < int(base.cores) and base.workers + base.threads < int(base.cores) + 1:
         yield RemedyIdea(
             "threads",
