@@ -64,9 +64,10 @@ def main() -> int:
             return 0 if complete else 1
     recorded = journal.read()
     found = score(settings, recorded, store)
+    unprobed = score(settings, recorded, store, without_probe=True)
     runs = {each.id: [summarize(store.open(one.run)) for one in recorded if one.id == each.id] for each in settings}
     truths = {name: truth_of(made) for name, made in runs.items() if made}
-    lines = [TITLE[options.device_set], "", *judgement(found, truths), "", EXPLAINED, "", *markdown(found)]
+    lines = [TITLE[options.device_set], "", *judgement(found, truths), "", EXPLAINED, "", *markdown(found, unprobed)]
     lines += ["", *details(found, settings, truths), ""]
     lines.append(f"`python benchmarks/whatif.py --device-set {options.device_set}`, {time.strftime('%Y-%m-%d')}")
     text = "\n".join(lines) + "\n"

@@ -1,6 +1,7 @@
 """Runs the settings of benchmarks/whatif.yaml in interleaved rounds and keeps a journal; started again, it goes on.
 
-A run counts when other processes took less than 15 % of the cores; one that does not is repeated later.
+A run counts when other processes and the host of a virtual machine took less than 15 % of the cores; one that does not
+is repeated later.
 """
 
 from __future__ import annotations
@@ -104,15 +105,22 @@ def say(text: str) -> None:
 
 
 def other_load(run: Run) -> float | None:
-    """Return the share of the cores that other processes took while the run trained."""
+    """Return the share of the cores that other processes and the host took while the run trained.
+
+    A host that gives a virtual machine no CPU time delays a training as another process does ("steal").
+    """
     epochs = summarize(run).epochs
-    load = run.samples("load")
-    if not epochs or not len(load):
-        return None
-    inside = (load["at_us"] >= epochs[0].begin_us) & (load["at_us"] <= epochs[-1].end_us + 1_000_000)
-    read = load["other_share"][inside]
-    read = read[read == read]
-    return float(read.mean()) if len(read) else None
+    shares = []
+    for probe, column in (("load", "other_share"), ("cpu", "steal_share")):
+        samples = run.samples(probe)
+        if not epochs or not len(samples) or column not in samples:
+            continue
+        inside = (samples["at_us"] >= epochs[0].begin_us) & (samples["at_us"] <= epochs[-1].end_us + 1_000_000)
+        read = samples[column][inside]
+        read = read[read == read]
+        if len(read):
+            shares.append(float(read.mean()))
+    return sum(shares) if shares else None
 
 
 def busy_share(for_s: float) -> float:

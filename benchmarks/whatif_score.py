@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from whatif_campaign import BenchmarkSetting, Recorded
@@ -85,8 +85,13 @@ def truth_of(summaries: list[Summary]) -> Truth:
     )
 
 
-def score(settings: list[BenchmarkSetting], recorded: list[Recorded], store: FolderStore) -> list[Comparison]:
-    """Predict every setting from every run of its family's bases."""
+def score(
+    settings: list[BenchmarkSetting], recorded: list[Recorded], store: FolderStore, without_probe: bool = False
+) -> list[Comparison]:
+    """Predict every setting from every run of its family's bases.
+
+    `without_probe`: only other batch sizes, from runs that probed them, without what the probe measured.
+    """
     runs: dict[str, list[Run]] = defaultdict(list)
     for each in recorded:
         runs[each.id].append(store.open(each.run))
@@ -95,8 +100,14 @@ def score(settings: list[BenchmarkSetting], recorded: list[Recorded], store: Fol
     media = storage_media()
     for base in (each for each in settings if each.base):
         for run in runs.get(base.id, ()):
+            if without_probe:
+                if not run.manifest.batch_sizes:
+                    continue
+                run = replace(run, manifest=replace(run.manifest, batch_sizes=()))
             model = open_model(run)
             for target in settings:
+                if without_probe and target.settings["batch_size"] == base.settings["batch_size"]:
+                    continue
                 if target.family != base.family or target.id == base.id or target.id not in truths:
                     continue
                 found += list(_compare(base, target, run, model, truths[target.id], media))
@@ -152,8 +163,6 @@ def _compare(
 
 
 def _on_own_disk(setting: PipelineSetting) -> PipelineSetting:
-    from dataclasses import replace
-
     return replace(setting, medium=None)
 
 
@@ -187,8 +196,8 @@ def _errors(found: list[Comparison], value: Callable[[Comparison], float]) -> st
     return f"{np.median(errors):.1f} / {np.percentile(errors, 90):.0f}" if errors else "–"
 
 
-def markdown(found: list[Comparison]) -> list[str]:
-    """Return the tables of a results page."""
+def markdown(found: list[Comparison], unprobed: list[Comparison]) -> list[str]:
+    """Return the table of a results page; `unprobed` are answers for other batch sizes without the probe."""
     groups: list[tuple[str, Callable[[Comparison], bool]]] = [("**all**", lambda each: True)]
     for family in dict.fromkeys(each.target.family for each in found):
         groups.append((family, lambda each, family=family: each.target.family == family))
@@ -207,8 +216,8 @@ def markdown(found: list[Comparison]) -> list[str]:
         "| what | settings | predictions | model | nothing changes | three rates | bias | stall right | covered |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for name, belongs in groups:
-        some = [each for each in found if belongs(each)]
+    rows = [(name, [each for each in found if belongs(each)]) for name, belongs in groups]
+    for name, some in [*rows, ("batch size, without the probe", unprobed)]:
         if not some:
             continue
         bias = 100.0 * float(np.median([each.error(each.model_s) for each in some]))
@@ -247,6 +256,9 @@ def judgement(found: list[Comparison], truths: dict[str, Truth]) -> list[str]:
         f"- 90 % intervals cover 80 to 97 % of the settings that were kept back from fitting them: "
         f"{yes[0.8 <= covered <= 0.97]} ({covered:.0%} of {len(scored)} predictions).",
         f"- Half of the settings stall for 30 % or more of an epoch: {yes[stalled >= 0.5]} ({stalled:.0%}).",
+        f"- Repeats of one setting differ by {100 * statistics.median(each.spread for each in truths.values()):.0f} % "
+        f"(fastest to slowest, median over settings; 90th percentile "
+        f"{100 * float(np.percentile([each.spread for each in truths.values()], 90)):.0f} %).",
         f"- Aim: median error at most 6 %, p90 at most 15 %: {yes[model[0] <= 6 and model[1] <= 15]}.",
         f"- Aim: stall within 20 % or within 2 % of the epoch: {right:.0%} of the predictions.",
     ]
