@@ -35,6 +35,7 @@ class Training:
     fetch_s: float = 0.070
     wait_s: float = 0.0  # of each fetch, neither computing nor reading
     cold_read_s: float = 0.0  # added to each fetch of epoch 0, which then reads
+    cold_minibatches: int | None = None  # of epoch 0, those that read; None: all
     step_s: float = 0.030
     ship_s: float = 0.001
     receive_s: float = 0.001
@@ -83,8 +84,10 @@ class Training:
         free = [now] * max(1, self.workers)
         ready_at: list[float] = []
         asked = now
-        fetch_s = self.fetch_s + self.wait_s + (self.cold_read_s if epoch == 0 else 0.0)
         for batch in range(self.minibatches):
+            among = self.cold_minibatches is None or batch < self.cold_minibatches
+            cold = epoch == 0 and self.cold_read_s > 0 and among
+            fetch_s = self.fetch_s + self.wait_s + (self.cold_read_s if cold else 0.0)
             if self.workers:
                 worker = batch % self.workers
                 ahead = batch - self.workers * self.prefetch
@@ -105,7 +108,6 @@ class Training:
                     launched_us=launched, done_us=done, sent_us=began, queued_us=0.0, cpu_us=self.receive_s,
                 )
             )  # fmt: skip
-            cold = epoch == 0 and self.cold_read_s > 0
             fetches.append(
                 _us(
                     loader=0, generation=epoch, batch=batch, worker=worker, began_us=began, fetched_us=fetched,

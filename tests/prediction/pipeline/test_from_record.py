@@ -136,6 +136,13 @@ def test_the_size_of_a_sample_is_right_where_an_epoch_takes_part_of_the_dataset(
         assert dataset is not None and dataset.sample_bytes == IMAGE_BYTES and not dataset.packed
 
 
+def test_libraries_that_a_worker_loads_are_not_taken_for_a_dataset():
+    training = Training(workers=1, cold_read_s=0.16, cold_minibatches=3)
+    about = WorkloadFacts(network="made", batch_size=training.batch_size)
+    setting = read(training, workload=about).setting
+    assert setting.dataset is None and setting.medium is None
+
+
 def test_one_epoch_is_enough_and_said_so():
     found = read(Training(epochs=1))
     assert any("one epoch only" in note for note in found.notes)

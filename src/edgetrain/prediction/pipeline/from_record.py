@@ -179,10 +179,11 @@ def _dataset(run: Run, rows: RecordedRows, summary: Summary) -> DatasetOnMedium 
     samples = about.samples or taken
     if about.dataset_bytes:
         return DatasetOnMedium(float(about.dataset_bytes), samples, about.dataset_files or samples)
-    read = float(np.nansum(rows.read_bytes[rows.epoch == rows.epoch.min()]))
-    if read > COLD_BYTES * 4:
-        # A script whose dataset is not known: what the samples of its first epoch read, as one file per sample.
-        return DatasetOnMedium(read * samples / taken, samples, samples)
+    read = rows.read_bytes[rows.epoch == rows.epoch.min()]
+    if np.nansum(read[len(read) // 2 :]) > COLD_BYTES * 4:
+        # A script whose dataset is not known: what the samples of its first epoch read, as one file per sample. Reads
+        # at the beginning alone are of the libraries that workers load.
+        return DatasetOnMedium(float(np.nansum(read)) * samples / taken, samples, samples)
     return None
 
 
