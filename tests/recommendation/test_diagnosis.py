@@ -38,6 +38,15 @@ def test_of_worker_counts_that_gain_the_same_the_smallest_is_named():
     assert remedy(found, "num_workers").change == "num_workers=3"
 
 
+def test_workers_that_wait_need_no_cores_of_their_own():
+    waiting = diagnosis(Training(workers=4, fetch_s=0.001, wait_s=0.3, step_s=0.03, cores=2))
+    more = remedy(waiting, "num_workers")
+    assert more.change == "num_workers=12" and more.gain_pct > 40
+    assert "same lock" in more.cost
+    computing = diagnosis(Training(workers=4, fetch_s=0.3, step_s=0.03, cores=2))
+    assert remedy(computing, "num_workers").settings["workers"] <= 4
+
+
 def test_a_change_without_effect_is_predicted_to_take_what_the_run_took():
     found = diagnosis(Training(workers=1, fetch_s=0.07, step_s=0.03, cores=16))
     deeper = remedy(found, "prefetch_factor")

@@ -47,11 +47,16 @@ def ideas_for(model: WhatIfModel, facts: ChangeFacts, compute_bound: bool) -> It
 
 def _loader_ideas(model: WhatIfModel) -> Iterator[RemedyIdea]:
     base = model.predictor.setting
-    cores = int(base.cores)
-    for workers in sorted({0, 1, 2, 3, 4, 6, 8, 12, cores - 1, cores, 2 * cores} - {base.workers}):
-        if not 0 <= workers <= max(4, min(2 * cores, MOST_WORKERS)):
+    cores, costs = int(base.cores), model.predictor.pipeline.costs
+    # Workers that compute need cores; those that wait do not.
+    waits = costs.fetch_wait_s.mean() > costs.fetch_cpu_s.mean()
+    most = MOST_WORKERS if waits else max(4, min(2 * cores, MOST_WORKERS))
+    for workers in sorted({0, 1, 2, 3, 4, 6, 8, 12, MOST_WORKERS, cores - 1, cores, 2 * cores} - {base.workers}):
+        if not 0 <= workers <= most:
             continue
         cost = "memory for each worker" if workers > base.workers else "none"
+        if waits and workers > base.workers:
+            cost += "; no gain where all wait for the same lock or a busy server"
         yield RemedyIdea(
             "workers", f"num_workers={workers}", cost, replace(base, workers=workers), {"workers": workers}
         )
@@ -72,7 +77,6 @@ def _loader_ideas(model: WhatIfModel) -> Iterator[RemedyIdea]:
             replace(base, persistent=True),
             {"persistent": True},
         )
-    costs = model.predictor.pipeline.costs
     if costs.fetch_cpu_s.mean() > 0:
         fetch = replace(base, fetch_cpu=1.0 / FASTER_DECODE)
         yield RemedyIdea(
