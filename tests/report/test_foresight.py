@@ -92,7 +92,7 @@ def test_what_one_epoch_cannot_show_is_said_in_both():
     shown = printed(show_diagnosis(found))
     assert "assumed: one epoch only" in shown and "assumed: hand-over from workers" in shown
     shown = printed(show_whatif(model.answer([model.row({"workers": 2})])))
-    assert "note: one epoch only" in shown and "the recorded epoch within" in shown
+    assert "note: one epoch only" in shown and "error on the recorded epoch: " in shown
 
 
 def test_every_verdict_has_a_meaning():
