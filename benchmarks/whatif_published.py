@@ -64,6 +64,7 @@ def costs_of(figures: dict[str, float], minibatches: int, size_bytes: int) -> Pi
         hand_over=hand_over,
         step=step,
         minibatch_bytes=size_bytes,
+        in_loop=True,
     )
 
 

@@ -49,7 +49,8 @@ def _loader_ideas(model: WhatIfModel) -> Iterator[RemedyIdea]:
     base = model.predictor.setting
     cores, costs = int(base.cores), model.predictor.pipeline.costs
     # Workers that compute need cores; those that wait do not.
-    waits = costs.fetch_wait_s.mean() > costs.fetch_cpu_s.mean()
+    by_worker = costs.made_by(1, base.threads)
+    waits = by_worker.fetch_wait_s.mean() > by_worker.fetch_cpu_s.mean()
     most = MOST_WORKERS if waits else max(4, min(2 * cores, MOST_WORKERS))
     for workers in sorted({0, 1, 2, 3, 4, 6, 8, 12, MOST_WORKERS, cores - 1, cores, 2 * cores} - {base.workers}):
         if not 0 <= workers <= most:

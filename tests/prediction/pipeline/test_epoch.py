@@ -24,7 +24,7 @@ FREE = HandOver(0.0, 0.0, 0.0, 0.0)
 WHOLE = Budget(10**9, 10**9)
 
 
-def costs(fetch_s=0.070, step_s=0.030, kind=StepKind.PACED, hand_over=FREE, **step):
+def costs(fetch_s=0.070, step_s=0.030, kind=StepKind.PACED, hand_over=FREE, in_loop=False, **step):
     return PipelineCosts(
         batch_size=16,
         fetch_cpu_s=np.full(50, fetch_s),
@@ -36,6 +36,7 @@ def costs(fetch_s=0.070, step_s=0.030, kind=StepKind.PACED, hand_over=FREE, **st
         step=StepCosts(kind, np.full(50, step_s), **step),
         fork_s=0.0,
         worker_start_s=0.0,
+        in_loop=in_loop,
     )
 
 
@@ -50,7 +51,7 @@ def test_parts_sum_to_the_whole():
 
 
 def test_without_workers_fetch_and_step_follow_each_other():
-    found = simulate_epoch(setting(0), costs(), 1)
+    found = simulate_epoch(setting(0), costs(in_loop=True), 1)
     assert found.e2e_s == pytest.approx(100 * (0.070 + 0.030), rel=1e-6)
     assert found.stall_s == pytest.approx(100 * 0.070, rel=1e-6)
 

@@ -38,7 +38,7 @@ def test_what_the_model_gets_wrong_of_the_recorded_run_is_corrected_in_every_ans
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (1, 0), (2, 1), (0, 1)])
 def test_another_number_of_workers_is_predicted_as_it_would_have_been_recorded(before, after):
-    made = {"fetch_s": 0.07, "step_s": 0.03, "cores": 16}
+    made = {"fetch_s": 0.07, "collate_share": 0.0, "step_s": 0.03, "cores": 16}
     found = predictor(Training(workers=before, **made))
     answer = found.predict(replace(found.setting, workers=after), cold=False).later.e2e_s
     truth = later_s(Training(workers=after, **made))

@@ -19,6 +19,12 @@ RECEIVE_FIXED_S, RECEIVE_S_PER_BYTE = 1.0e-3, 0.05e-9
 RELEASE_FIXED_S, RELEASE_S_PER_BYTE = 0.05e-3, 0.15e-9
 # A worker's start: forking takes the loop's time, the worker then needs CPU time of its own before it fetches.
 FORK_S, WORKER_START_CPU_S = 8e-3, 20e-3
+# A worker collates into shared memory, the loop into its own; 0.24 to 0.36 with five workloads on two machines.
+COLLATE_IN_LOOP = 0.3
+# What intra-op threads cost the loop's own fetches of large samples, per doubling of them: 0.06 on an H200 machine with
+# 16 threads and on 2 cores, less by published figures of AGX Xavier with 8. A worker has one thread.
+THREADS_IN_LOOP = 0.04
+SPLIT_BYTES = 128 << 10  # torch splits an operation on a larger sample between threads (32768 numbers of four bytes)
 COLD_CPU_S = 0.26e-3  # kernel CPU time of one request to the medium: 1.3 ms per picture of five requests
 SERIAL_STEP = 0.4  # of a step on the CPU, what more threads do not shorten (assumed)
 COPY_FIXED_S = 0.15e-3  # of a copy, what does not follow its size (measured on an H200)
@@ -143,12 +149,29 @@ class PipelineCosts:
     fetch_by_batch: CostByBatchSize | None = None  # None: not measured
     step_by_batch: CostByBatchSize | None = None
     requests_per_sample: float | None = None  # to the medium, counted; None: as the kernel's read-ahead makes them
+    in_loop: bool = False  # the recorded fetches were made by the loop itself
+    helper_share: float = 0.0  # of their waiting, for the loop's own intra-op threads, which workers do not have
     assumed: frozenset[str] = frozenset()  # parts that the record does not show
 
     @property
     def fetch_s(self) -> float:
         """Mean time of one fetch without reads."""
         return float(self.fetch_cpu_s.mean() + self.fetch_wait_s.mean())
+
+    def made_by(self, workers: int, loop_threads: int) -> PipelineCosts:
+        """Return the costs of fetches made by workers, or with 0 workers by a loop with this many intra-op threads."""
+        if self.in_loop == (workers == 0):
+            return self
+        if workers:
+            collate_s = self.collate_s / COLLATE_IN_LOOP
+            wait_s = self.fetch_wait_s * (1.0 - self.helper_share)
+            cpu_s = self.fetch_cpu_s + collate_s - self.collate_s
+            return replace(self, fetch_cpu_s=cpu_s, fetch_wait_s=wait_s, collate_s=collate_s, in_loop=False)
+        collate_s = self.collate_s * COLLATE_IN_LOOP
+        cpu_s = np.maximum(self.fetch_cpu_s - (self.collate_s - collate_s), 0.0)
+        if self.minibatch_bytes / self.batch_size >= SPLIT_BYTES and "minibatch bytes" not in self.assumed:
+            cpu_s = cpu_s * (1.0 + THREADS_IN_LOOP * float(np.log2(max(1, loop_threads))))
+        return replace(self, fetch_cpu_s=cpu_s, collate_s=collate_s, in_loop=True)
 
     def with_fetch(self, factor: float) -> PipelineCosts:
         """Return the costs with the loader's CPU time changed by a factor."""
@@ -186,6 +209,7 @@ def minibatch_costs(
     costs: PipelineCosts, setting: PipelineSetting, epoch: int, count: int, rng: np.random.Generator
 ) -> MinibatchCosts:
     """Draw the costs of `count` minibatches from the recorded ones, scaled to a setting."""
+    costs = costs.made_by(setting.workers, setting.threads)
     batches = setting.batch_size / costs.batch_size
     slower = 1.0 / setting.cpu_speed
     fetches = rng.permutation(np.arange(count) % len(costs.fetch_cpu_s))

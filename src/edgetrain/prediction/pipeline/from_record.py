@@ -1,7 +1,8 @@
 """What of a run's record feeds what of the pipeline model: its setting, its costs, and what was not recorded.
 
     recorded                                                       used for
-    CPU time of each fetch (helper threads included), samples      fetch CPU time; fetches without reads first
+    CPU time of each fetch, samples                                fetch CPU time; fetches without reads first
+    CPU time of the loop's helper threads during a fetch           of its waiting, what workers would not wait for
     duration - CPU - run-queue wait - stolen, without reads        other waiting, kept as a sleep
     CPU time of fetches that read, less that of others             CPU time of a cold read
     collate; sender's CPU time; ready - max(asked, sent)           collate, shipping, receiving

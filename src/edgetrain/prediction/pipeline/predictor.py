@@ -175,7 +175,8 @@ class PipelinePredictor:
             found.append("batch size: extrapolated; record a run with --probe-batch to measure it")
         if busy_share_matters(costs, setting):
             found.append(f"of a launch-bound step the accelerator computes {costs.step.busy:.0%} of the time")
-        if setting.workers > max(1, base.workers) and costs.fetch_wait_s.mean() > MUCH_WAITING * costs.fetch_s:
+        fetched = costs.made_by(setting.workers, setting.threads)
+        if setting.workers > max(1, base.workers) and fetched.fetch_wait_s.mean() > MUCH_WAITING * fetched.fetch_s:
             found.append("waiting of fetches that read nothing: assumed to overlap between workers, as a lock does not")
         if setting.threads != base.threads and costs.step.kind is StepKind.CPU:
             found.append("threads of a step: their gain was not measured")

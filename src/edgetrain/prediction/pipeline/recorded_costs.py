@@ -78,6 +78,7 @@ class FetchCosts:
     cold_cpu_s: float
     first_epoch: float
     assumed: frozenset[str]
+    helper_share: float = 0.0
 
 
 def recorded_costs(record: RecordedFetches) -> PipelineCosts:
@@ -117,6 +118,8 @@ def recorded_costs(record: RecordedFetches) -> PipelineCosts:
         fetch_by_batch=fetch_by_batch,
         step_by_batch=step_by_batch,
         requests_per_sample=_requests_per_sample(record),
+        in_loop=record.workers == 0,
+        helper_share=fetch.helper_share,
         assumed=frozenset(assumed),
     )
 
@@ -148,22 +151,30 @@ def _fetch_costs(record: RecordedFetches, settled: Bools) -> FetchCosts:
     if not (chosen & first).any() and warm_first.sum() >= MIN_SEEN:
         first_epoch = float(np.clip(cpu_s[warm_first].mean() / fetch_s.mean(), 0.8, 1.5))
     assumed = frozenset({"cold read"}) if cold_cpu_s is None else frozenset()
-    return FetchCosts(
-        fetch_s, waited_s, collate_s, assumed_cold_s if cold_cpu_s is None else cold_cpu_s, first_epoch, assumed
-    )
+    if cold_cpu_s is None:
+        cold_cpu_s = assumed_cold_s
+    helper_share = _helper_share(rows, chosen, waited_s)
+    return FetchCosts(fetch_s, waited_s, collate_s, cold_cpu_s, first_epoch, assumed, helper_share)
 
 
 def _cpu_s(rows: RecordedRows, chosen: Bools) -> Floats:
-    """Return the CPU time of each fetch; helper threads count where the loop fetches by itself.
+    """Return the CPU time of each fetch in its own thread; the loop waits for its helper threads.
 
     A fetch whose counters were not read takes the value of one that was.
     """
-    cpu_s = rows.cpu_s + np.where(rows.own, np.nan_to_num(rows.helpers_s), 0.0)
+    cpu_s = rows.cpu_s
     seen = chosen & ~np.isnan(cpu_s)
     if not seen.any():
         return np.nan_to_num(rows.fetch_s)
     drawn = np.random.default_rng(0).choice(cpu_s[seen], len(cpu_s))
     return np.where(np.isnan(cpu_s), drawn, cpu_s)
+
+
+def _helper_share(rows: RecordedRows, chosen: Bools, waited_s: Floats) -> float:
+    """Return the share of the waiting of the loop's own fetches that was for its helper threads, at most."""
+    helped_s = float(np.nan_to_num(rows.helpers_s)[chosen & rows.own].sum())
+    total_s = float(waited_s.sum())
+    return min(1.0, helped_s / total_s) if total_s > 0 else 0.0
 
 
 def _rest_s(rows: RecordedRows, cpu_s: Floats) -> Floats:
