@@ -32,7 +32,8 @@ EXPLAINED = (
     "Error of the end-to-end time per epoch in %, median / 90th percentile, over every repeat of every base and every "
     "other setting of its family, first and later epochs apart. *Nothing changes*: the base's time per sample. *Three "
     "rates*: samples / min(storage, pre-processing x min(workers, cores), compute), hits = cached share. Bias is the "
-    "median signed error; *stall right*: within 20 %, or within 2 % of the epoch; *covered*: inside the 90 % interval."
+    "median signed error; *stall right*: within 20 %, or within 2 % of the epoch; *covered*: inside the 90 % interval, "
+    "which contains the spread between the three runs of the base, as `whatif` finds them in a store."
 )
 
 
@@ -65,9 +66,18 @@ def main() -> int:
     recorded = journal.read()
     found = score(settings, recorded, store)
     unprobed = score(settings, recorded, store, without_probe=True)
+    alone = score(settings, recorded, store, with_repeats=False)
     runs = {each.id: [summarize(store.open(one.run)) for one in recorded if one.id == each.id] for each in settings}
     truths = {name: truth_of(made) for name, made in runs.items() if made}
-    lines = [TITLE[options.device_set], "", *judgement(found, truths), "", EXPLAINED, "", *markdown(found, unprobed)]
+    lines = [
+        TITLE[options.device_set],
+        "",
+        *judgement(found, truths),
+        "",
+        EXPLAINED,
+        "",
+        *markdown(found, unprobed, alone),
+    ]
     lines += ["", *details(found, settings, truths), ""]
     lines.append(f"`python benchmarks/whatif.py --device-set {options.device_set}`, {time.strftime('%Y-%m-%d')}")
     text = "\n".join(lines) + "\n"

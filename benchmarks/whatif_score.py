@@ -86,11 +86,16 @@ def truth_of(summaries: list[Summary]) -> Truth:
 
 
 def score(
-    settings: list[BenchmarkSetting], recorded: list[Recorded], store: FolderStore, without_probe: bool = False
+    settings: list[BenchmarkSetting],
+    recorded: list[Recorded],
+    store: FolderStore,
+    without_probe: bool = False,
+    with_repeats: bool = True,
 ) -> list[Comparison]:
     """Predict every setting from every run of its family's bases.
 
     `without_probe`: only other batch sizes, from runs that probed them, without what the probe measured.
+    `with_repeats`: the spread between the runs of a base goes into its intervals, as for runs of one store.
     """
     runs: dict[str, list[Run]] = defaultdict(list)
     for each in recorded:
@@ -104,7 +109,8 @@ def score(
                 if not run.manifest.batch_sizes:
                     continue
                 run = replace(run, manifest=replace(run.manifest, batch_sizes=()))
-            model = open_model(run)
+            repeats = [each for each in runs[base.id] if each.id != run.id] if with_repeats else []
+            model = open_model(run, repeats)
             for target in settings:
                 if without_probe and target.settings["batch_size"] == base.settings["batch_size"]:
                     continue
@@ -196,8 +202,19 @@ def _errors(found: list[Comparison], value: Callable[[Comparison], float]) -> st
     return f"{np.median(errors):.1f} / {np.percentile(errors, 90):.0f}" if errors else "–"
 
 
-def markdown(found: list[Comparison], unprobed: list[Comparison]) -> list[str]:
-    """Return the table of a results page; `unprobed` are answers for other batch sizes without the probe."""
+def from_median_run(found: list[Comparison]) -> list[Comparison]:
+    """Return one prediction for each base and setting: the median of those from the runs of the base."""
+    groups: dict[tuple[str, str, str], list[Comparison]] = defaultdict(list)
+    for each in found:
+        groups[each.base, each.target.id, each.epoch].append(each)
+    return [sorted(group, key=lambda each: each.model_s)[len(group) // 2] for group in groups.values()]
+
+
+def markdown(found: list[Comparison], unprobed: list[Comparison], alone: list[Comparison]) -> list[str]:
+    """Return the table of a results page.
+
+    `unprobed` are answers for other batch sizes without the probe, `alone` answers from one run without its repeats.
+    """
     groups: list[tuple[str, Callable[[Comparison], bool]]] = [("**all**", lambda each: True)]
     for family in dict.fromkeys(each.target.family for each in found):
         groups.append((family, lambda each, family=family: each.target.family == family))
@@ -217,7 +234,13 @@ def markdown(found: list[Comparison], unprobed: list[Comparison]) -> list[str]:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     rows = [(name, [each for each in found if belongs(each)]) for name, belongs in groups]
-    for name, some in [*rows, ("batch size, without the probe", unprobed)]:
+    apart = [
+        ("from the median of a base's runs", from_median_run(found)),
+        ("from one run without its repeats", alone),
+        ("the same, half for scoring", [each for each in alone if each.target.half == "score"]),
+        ("batch size, without the probe", unprobed),
+    ]
+    for name, some in [*rows, *apart]:
         if not some:
             continue
         bias = 100.0 * float(np.median([each.error(each.model_s) for each in some]))

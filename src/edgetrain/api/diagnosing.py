@@ -12,10 +12,10 @@ from edgetrain.api.measure import execute
 from edgetrain.api.mode_effects import fastest_mode
 from edgetrain.api.records import RunLike, StoreLike, open_store
 from edgetrain.api.records import summarize as sum_up
-from edgetrain.api.what_if import open_recorded, storage_media
+from edgetrain.api.what_if import model_of, open_recorded, storage_media
 from edgetrain.device import open_device
 from edgetrain.errors import PredictError, UsageError
-from edgetrain.prediction import ChangeFacts, PipelinePredictor, WhatIfModel
+from edgetrain.prediction import ChangeFacts
 from edgetrain.recommendation import Diagnosis, Remedy, VerifiedRemedy, diagnose_run
 from edgetrain.record import Run
 from edgetrain.runner import Progress
@@ -49,7 +49,7 @@ def diagnose(
     facts = ChangeFacts(storage_media(media), mode=fastest_mode(summary, store=store))
     model, reason = None, None
     try:
-        model = WhatIfModel(PipelinePredictor(opened, summary), summary)
+        model = model_of(opened, summary, store=store)
     except PredictError as error:
         reason = str(error)
     found = diagnose_run(verdict, summary, model, reason, facts)

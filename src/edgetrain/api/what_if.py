@@ -10,6 +10,7 @@ from edgetrain.api.mode_effects import ModeEffects
 from edgetrain.api.profiled import ProfiledSource
 from edgetrain.api.records import RunLike, StoreLike, open_run
 from edgetrain.api.records import summarize as sum_up
+from edgetrain.api.repeats import find_repeats
 from edgetrain.errors import UsageError
 from edgetrain.lab import media as lab_media
 from edgetrain.lab import preset as lab_preset
@@ -20,8 +21,8 @@ from edgetrain.prediction import (
     PipelinePredictor,
     WhatIfAnswer,
     WhatIfModel,
+    later_mean_s,
     read_changes,
-    read_pipeline,
 )
 from edgetrain.record import Run
 from edgetrain.schema import DEFAULT_BATCH_SIZE, Scalar, StorageModel
@@ -34,7 +35,7 @@ def whatif(
     changes: Mapping[str, Scalar] | None = None,
     *,
     sweep: tuple[str, Sequence[Scalar]] | None = None,
-    repeats: Sequence[RunLike] = (),
+    repeats: Sequence[RunLike] | None = None,
     media: Path | str | None = None,
     profiled: ProfiledSource | None = None,
     store: StoreLike = None,
@@ -42,8 +43,9 @@ def whatif(
     """Predict a recorded training under changed settings: workers, storage, ram, batch_size, ...
 
     `changes` are settings of `edgetrain run` by name. `sweep` names one setting and the values it takes in turn, each
-    beside the changes. `repeats` are other runs of the same setting: their spread goes into the intervals. `media` is a
-    file of storage media of your own, `profiled` measured power modes of this network, for `power_mode`.
+    beside the changes. `repeats` are other runs of the same setting, whose spread goes into the intervals; by default
+    those that the store holds. `media` is a file of storage media of your own, `profiled` measured power modes of this
+    network, for `power_mode`.
     """
     model = open_model(run, repeats, store)
     given = read_changes(dict(changes or {}))
@@ -63,13 +65,20 @@ def whatif(
     return model.answer(rows, name)
 
 
-def open_model(run: RunLike, repeats: Sequence[RunLike] = (), store: StoreLike = None) -> WhatIfModel:
-    """Return the model of one recorded run."""
+def open_model(run: RunLike, repeats: Sequence[RunLike] | None = None, store: StoreLike = None) -> WhatIfModel:
+    """Return the model of one recorded run; without `repeats`, those that the store holds are used."""
     opened = open_recorded(run, store)
-    summary = sum_up(opened)
-    others = [open_recorded(each, store) for each in repeats]
-    pipelines = [read_pipeline(each, sum_up(each)) for each in others]
-    return WhatIfModel(PipelinePredictor(opened, summary, pipelines), summary)
+    return model_of(opened, sum_up(opened), repeats, store)
+
+
+def model_of(
+    run: Run, summary: Summary, repeats: Sequence[RunLike] | None = None, store: StoreLike = None
+) -> WhatIfModel:
+    """Return the model of a run that is summed up already."""
+    given = None if repeats is None else [open_recorded(each, store) for each in repeats]
+    others = find_repeats(run, store) if given is None else given
+    seconds = [mean for each in others if (mean := later_mean_s(sum_up(each).epochs)) is not None]
+    return WhatIfModel(PipelinePredictor(run, summary, seconds), summary)
 
 
 def open_recorded(run: RunLike, store: StoreLike = None) -> Run:

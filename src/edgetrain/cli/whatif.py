@@ -32,7 +32,10 @@ def whatif(
     ] = None,
     repeat: Annotated[
         list[str] | None,
-        typer.Option(help="Another run of the same setting, so that the intervals include the spread between runs."),
+        typer.Option(
+            help="Another run of the same setting, whose spread goes into the intervals; default: those in the store.",
+            show_default=False,
+        ),
     ] = None,
     profiled: Annotated[
         str | None,
@@ -50,7 +53,7 @@ def whatif(
     run, further = split_run(run, more or ())
     changes = parse_changes([*(set_ or ()), *further])
     answer = predict_whatif(
-        run, changes, sweep=parse_sweep(sweep), repeats=tuple(repeat or ()), media=media, profiled=profiled, store=store
+        run, changes, sweep=parse_sweep(sweep), repeats=repeat or None, media=media, profiled=profiled, store=store
     )
     if output is not None:
         write_sweep(answer, output)

@@ -44,6 +44,13 @@ def show_whatif(answer: WhatIfAnswer) -> RenderableType:
             f"{answer.model_error_pct:+.1f} %"
         )
     )
+    if answer.between_runs_pct is not None:
+        lines.append(
+            Text(
+                f"the intervals contain how much {answer.repeats + 1} runs of the recorded setting differ: "
+                f"{answer.between_runs_pct:.1f} % (standard deviation)"
+            )
+        )
     assumed = dict.fromkeys(text for row in answer.settings for text in row.assumed)
     lines += [Text(f"assumed: {text}", style="yellow") for text in assumed]
     lines += [Text(f"note: {text}", style="yellow") for text in answer.notes]

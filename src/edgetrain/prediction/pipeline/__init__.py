@@ -16,7 +16,7 @@ from edgetrain.prediction.pipeline.changes import (
 )
 from edgetrain.prediction.pipeline.costs import HandOver, PipelineCosts, StepCosts, StepKind, assumed_hand_over
 from edgetrain.prediction.pipeline.epoch import Budget, SimulatedEpoch, simulate_epoch
-from edgetrain.prediction.pipeline.from_record import RecordedPipeline, read_pipeline
+from edgetrain.prediction.pipeline.from_record import RecordedPipeline, later_mean_s, read_pipeline
 from edgetrain.prediction.pipeline.page_cache import DatasetOnMedium
 from edgetrain.prediction.pipeline.predictor import (
     EpochPoint,
@@ -57,6 +57,7 @@ __all__ = [
     "calibrate",
     "changed_setting",
     "in_mode",
+    "later_mean_s",
     "read_changes",
     "read_pipeline",
     "simulate_epoch",

@@ -16,6 +16,7 @@ Run-queue wait is left out on purpose: it comes out of the model again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -56,6 +57,12 @@ class RecordedPipeline:
     def began_cold(self) -> bool:
         """Whether the first epoch read from the medium."""
         return max(self.missed_shares[:1], default=0.0) > COLD_SHARE
+
+
+def later_mean_s(epochs: Sequence[EpochSummary]) -> float | None:
+    """Return the mean duration of the epochs after the first, or of the only one; None where there is none."""
+    later = [epoch.e2e_s for epoch in epochs[1:] or epochs if epoch.e2e_s > 0]
+    return float(np.mean(later)) if later else None
 
 
 def read_pipeline(run: Run, summary: Summary) -> RecordedPipeline:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp
+from math import exp, hypot
 
 from edgetrain.analysis import Summary
 from edgetrain.prediction.pipeline.calibrate import CalibratedPipeline, calibrate
 from edgetrain.prediction.pipeline.costs import StepKind
 from edgetrain.prediction.pipeline.energy import PowerByPart, power_by_part
 from edgetrain.prediction.pipeline.epoch import Budget, SimulatedEpoch, simulate_epoch
-from edgetrain.prediction.pipeline.from_record import RecordedPipeline, read_pipeline
+from edgetrain.prediction.pipeline.from_record import RecordedPipeline, later_mean_s, read_pipeline
 from edgetrain.prediction.pipeline.setting import PipelineSetting
 from edgetrain.prediction.pipeline.uncertainty import (
     LEVEL,
@@ -21,6 +21,7 @@ from edgetrain.prediction.pipeline.uncertainty import (
     busy_share_matters,
     draw_variations,
     interval,
+    spread_between_runs,
     spread_of,
 )
 from edgetrain.record import Run
@@ -81,11 +82,13 @@ def no_pause() -> None:
 class PipelinePredictor:
     """Answers what one recorded training would take under other settings."""
 
-    def __init__(self, run: Run, summary: Summary, repeats: Sequence[RecordedPipeline] = ()) -> None:
+    def __init__(self, run: Run, summary: Summary, repeats_s: Sequence[float] = ()) -> None:
+        """`repeats_s` are durations of a later epoch in other runs of the same setting."""
         self.base: RecordedPipeline = read_pipeline(run, summary)
         self.pipeline: CalibratedPipeline = calibrate(self.base)
         self._power: PowerByPart | None = power_by_part(summary)
-        self._repeats = tuple(repeats)
+        self.repeats = len(repeats_s)
+        self.between_runs = spread_between_runs(later_mean_s(self.base.epochs), repeats_s)
 
     @property
     def setting(self) -> PipelineSetting:
@@ -119,7 +122,7 @@ class PipelinePredictor:
         simulation: whatever is more urgent can run then.
         """
         assumed = self._assumed(setting)
-        spread = spread_of(self.pipeline, setting, self._repeats)
+        spread = spread_of(self.pipeline, setting)
         variations = draw_variations(spread, REPLICAS, seed)
         first = self._epoch(setting, 0, None if cold else 0.0, variations, power, seed, pause)
         later = self._epoch(setting, 1, None, variations, power, seed, pause)
@@ -145,7 +148,10 @@ class PipelinePredictor:
                 each.of_setting(setting), each.of_costs(costs), epoch, seed, REPLICA_BUDGET, missed_share
             )
             replicas.append((varied, each.model))
-        estimates = {name: _estimate(whole, centre, replicas, name) for name in ("e2e_s", "stall_s", "compute_s")}
+        estimates = {
+            name: _estimate(whole, centre, replicas, name, self.between_runs)
+            for name in ("e2e_s", "stall_s", "compute_s")
+        }
         energy = None
         if self._power is not None and power is not None:
             energy = self._power.scaled(power).energy_j(estimates["e2e_s"], estimates["stall_s"])
@@ -186,9 +192,13 @@ class PipelinePredictor:
 
 
 def _estimate(
-    whole: SimulatedEpoch, centre: SimulatedEpoch, replicas: Sequence[tuple[SimulatedEpoch, float]], name: str
+    whole: SimulatedEpoch,
+    centre: SimulatedEpoch,
+    replicas: Sequence[tuple[SimulatedEpoch, float]],
+    name: str,
+    between_runs: float,
 ) -> Estimate:
-    """Put an interval around one figure of an epoch."""
+    """Put an interval around one figure of an epoch; `between_runs` is the measured spread of repeats."""
     value, at_centre = float(getattr(whole, name)), float(getattr(centre, name))
     if name == "stall_s":
         # What varies end to end and is not compute is stall: a stall near zero has no logarithm to vary.
@@ -197,10 +207,11 @@ def _estimate(
             for each, model in replicas
         ]
         deviation = (sum(shift**2 for shift in shifts) / max(1, len(shifts))) ** 0.5
-        reach = QUANTILE * WIDER * deviation
+        reach = QUANTILE * hypot(WIDER * deviation, between_runs * value)
         return Estimate(value, max(0.0, value - reach), value + reach, "s", Origin.PREDICTED, LEVEL)
     scale = _ratio(value, at_centre)
-    lo, hi = interval(value, [float(getattr(each, name)) * model * scale for each, model in replicas])
+    varied = [float(getattr(each, name)) * model * scale for each, model in replicas]
+    lo, hi = interval(value, varied, between_runs)
     return Estimate(value, lo, hi, "s", Origin.PREDICTED, LEVEL)
 
 

@@ -1,9 +1,9 @@
 """How far a predicted epoch may lie from the truth: the model is run again with its inputs varied.
 
-What is varied, each by a log-normal factor: the machine's speed (from the spread between the recorded epochs, and
-between repeats where there are some), each cost that the record does not show, the loader's and the step's dependence
-on the batch size where no probe measured it, what computing beside busy cores costs, and the load of other programs.
-Minibatches of one run are never resampled: their spread says nothing about the next run.
+What is varied, each by a log-normal factor: the machine's speed (from the spread between the recorded epochs), each
+cost that the record does not show, the loader's and the step's dependence on the batch size where no probe measured it,
+what computing beside busy cores costs, and the load of other programs. The measured spread of repeats of the run is
+added, where there are some. Minibatches of one run are never resampled: their spread says nothing about the next run.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ BATCH_SIZE_PROBED = 0.03  # with one
 LAUNCH_BOUND_STEP = 0.4  # of a launch-bound step, what the accelerator itself computes, without a probe
 CORES_OF_STEP = 0.15  # per doubling of cores or threads that a step on the CPU uses
 NEW_REGIME = 0.03  # workers where there were none, reads where there were none
+FEWEST_RUNS = 3  # of one setting, from which their spread says something
 WIDER = 2.0  # by which all of it is multiplied; calibrated on half of the settings measured on an H200
 
 
@@ -50,9 +51,7 @@ class InputSpread:
     model: float = MODEL
 
 
-def spread_of(
-    pipeline: CalibratedPipeline, setting: PipelineSetting, repeats: Sequence[RecordedPipeline] = ()
-) -> InputSpread:
+def spread_of(pipeline: CalibratedPipeline, setting: PipelineSetting) -> InputSpread:
     """Return how uncertain each input is for one setting."""
     base, costs = pipeline.base, pipeline.costs
     doublings = abs(float(np.log2(setting.batch_size / costs.batch_size)))
@@ -72,7 +71,7 @@ def spread_of(
     model = MODEL + NEW_REGIME * (int(new_workers) + int(new_reads)) + 0.5 * abs(pipeline.later_error)
     medium = MEDIUM_FROM_READS if setting.medium is not None and setting.medium.name == "recorded" else MEDIUM
     return InputSpread(
-        speed=_speed(base, repeats),
+        speed=_speed(base),
         hand_over=HAND_OVER_ASSUMED if "hand-over" in costs.assumed and setting.workers else 0.1,
         cold_read=(COLD_READ_ASSUMED if "cold read" in costs.assumed else 0.2) if reads else 0.0,
         medium=medium if reads else 0.0,
@@ -89,13 +88,17 @@ def busy_share_matters(costs: PipelineCosts, setting: PipelineSetting) -> bool:
     return costs.step.launch_bound and (larger or faster)
 
 
-def _speed(base: RecordedPipeline, repeats: Sequence[RecordedPipeline]) -> float:
-    """Return how much two runs of one setting differ: between epochs, between repeats, and by other load."""
+def _speed(base: RecordedPipeline) -> float:
+    """Return how much the machine's speed varies within the run: between epochs, and by other load."""
     later = [epoch.e2e_s for epoch in base.epochs[1:] if epoch.e2e_s > 0]
     between_epochs = float(np.std(np.log(later), ddof=1)) if len(later) > 1 else 2 * SPEED
-    means = [float(np.mean([epoch.e2e_s for epoch in each.epochs[1:]])) for each in repeats if len(each.epochs) > 1]
-    between_runs = float(np.std(np.log(means), ddof=1)) if len(means) > 2 else 0.0
-    return float(np.sqrt(SPEED**2 + between_epochs**2 + between_runs**2 + (0.25 * base.other_load) ** 2))
+    return float(np.sqrt(SPEED**2 + between_epochs**2 + (0.25 * base.other_load) ** 2))
+
+
+def spread_between_runs(own_s: float | None, repeats_s: Sequence[float]) -> float:
+    """Return the standard deviation of the logarithm of runs of one setting; 0 where fewer than three are known."""
+    known_s = [each for each in (own_s, *repeats_s) if each]
+    return float(np.std(np.log(known_s), ddof=1)) if len(known_s) >= FEWEST_RUNS else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +147,11 @@ def draw_variations(spread: InputSpread, count: int, seed: int = 0) -> list[Vari
     return [Variation(*row) for row in np.exp(both * deviations).tolist()]
 
 
-def interval(value: float, replicas: Sequence[float]) -> tuple[float, float]:
-    """Return the bounds of a value from replicas of it, at the level of `LEVEL`."""
+def interval(value: float, replicas: Sequence[float], between_runs: float = 0.0) -> tuple[float, float]:
+    """Return the bounds of a value from replicas of it and the spread of repeats, at the level of `LEVEL`."""
     positive = [each for each in replicas if each > 0]
     if value <= 0 or len(positive) < 2:
         return (min([value, *replicas], default=value), max([value, *replicas], default=value))
     deviation = float(np.sqrt(np.mean(np.log(np.array(positive) / value) ** 2)))
-    reach = float(np.exp(QUANTILE * WIDER * deviation))
+    reach = float(np.exp(QUANTILE * np.hypot(WIDER * deviation, between_runs)))
     return value / reach, value * reach

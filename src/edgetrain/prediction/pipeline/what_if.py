@@ -62,6 +62,8 @@ class WhatIfAnswer:
     model_error_pct: float  # end-to-end, of the recorded setting's later epochs; every prediction is corrected by it
     notes: tuple[str, ...]
     doubts: tuple[Doubt, ...]
+    repeats: int = 0  # other runs of the recorded setting that are known
+    between_runs_pct: float | None = None  # their spread (standard deviation), part of the intervals; None: too few
     swept: str | None = field(default=None)  # the setting that varies from row to row
 
 
@@ -123,6 +125,8 @@ class WhatIfModel:
             model_error_pct=100.0 * self.predictor.pipeline.later_error,
             notes=self.predictor.base.notes,
             doubts=self.summary.doubts,
+            repeats=self.predictor.repeats,
+            between_runs_pct=100.0 * self.predictor.between_runs or None,
             swept=swept,
         )
 

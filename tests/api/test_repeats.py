@@ -1,0 +1,70 @@
+"""Which runs of a store repeat a run, and what their spread does to the intervals of a what-if."""
+
+from dataclasses import replace
+
+import pytest
+
+from edgetrain.api.repeats import MOST_REPEATS, find_repeats
+from edgetrain.api.what_if import open_model
+from edgetrain.record import DeviceFacts, FolderStore, Manifest, WorkloadFacts
+from edgetrain.schema import Experiment, Limits, Loading, Origin, Workload
+from tests.prediction.pipeline.recorded import Training
+
+EXPERIMENT = Experiment(Workload("lenet5"), Loading(workers=1))
+
+
+def made(store, experiment=EXPERIMENT, **manifest):
+    known = {
+        "state": "finished",
+        "workload": WorkloadFacts(network=experiment.workload.network),
+        "device": DeviceFacts(name="host", host="here", cores=2),
+        "experiment": experiment,
+    }
+    return store.open(store.create(Manifest(**(known | manifest))).id)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return FolderStore(tmp_path)
+
+
+def test_repeats_are_the_finished_runs_of_the_same_experiment_on_the_same_unit(store):
+    run = made(store)
+    same = [made(store), made(store, replace(EXPERIMENT, repeat=2, seed=7, campaign="nightly"))]
+    made(store, replace(EXPERIMENT, loading=Loading(workers=2)))
+    made(store, replace(EXPERIMENT, limits=Limits(cores=1)))
+    made(store, Experiment(Workload("mobilenet_v3"), Loading(workers=1)))
+    made(store, state="failed")
+    made(store, origin=Origin.SIMULATED)
+    made(store, device=DeviceFacts(name="host", host="elsewhere", cores=2))
+    assert {each.id for each in find_repeats(run, store)} == {each.id for each in same}
+
+
+def test_only_the_newest_repeats_are_read(store):
+    runs = [made(store) for _ in range(MOST_REPEATS + 3)]
+    found = {each.id for each in find_repeats(runs[0], store)}
+    assert len(found) == MOST_REPEATS
+    assert runs[0].id not in found
+
+
+def test_a_run_that_does_not_say_what_was_chosen_has_no_repeats(store):
+    made(store, experiment=EXPERIMENT)
+    assert find_repeats(Training().run(), store) == []
+
+
+def test_the_spread_of_repeats_widens_the_intervals_and_is_reported():
+    run = Training(workers=1).run()
+    slower, faster = (Training(workers=1, fetch_s=each).run() for each in (0.10, 0.05))
+    alone, beside = open_model(run, []), open_model(run, [slower, faster])
+    assert beside.base.later.e2e_s.value == alone.base.later.e2e_s.value
+    assert beside.base.later.e2e_s.hi > 1.2 * alone.base.later.e2e_s.hi
+    assert beside.base.later.stall_s.hi > alone.base.later.stall_s.hi
+    answer = beside.answer([])
+    assert answer.repeats == 2
+    assert answer.between_runs_pct == pytest.approx(34, abs=3)
+    assert alone.answer([]).between_runs_pct is None
+
+
+def test_two_runs_do_not_tell_how_much_runs_differ():
+    run, other = Training(workers=1).run(), Training(workers=1, fetch_s=0.2).run()
+    assert open_model(run, [other]).answer([]).between_runs_pct is None
