@@ -25,7 +25,7 @@ from edgetrain.record import FolderStore, Run
 HERE = Path(__file__).parent
 MOST_OTHER_LOAD = 0.15
 QUIET = 0.15  # of the cores busy while no training runs: a run may begin
-QUIET_FOR_S = 3.0
+QUIET_FOR_S = 1.0
 ATTEMPTS = 4  # of one run, other load permitting
 NOT_SETTINGS = ("id", "changes", "half", "network")
 

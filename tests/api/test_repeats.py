@@ -6,7 +6,7 @@ import pytest
 
 from edgetrain.api.repeats import MOST_REPEATS, find_repeats
 from edgetrain.api.what_if import open_model
-from edgetrain.record import DeviceFacts, FolderStore, Manifest, WorkloadFacts
+from edgetrain.record import DeviceFacts, FolderStore, LoadingFacts, Manifest, WorkloadFacts
 from edgetrain.schema import Experiment, Limits, Loading, Origin, Workload
 from tests.prediction.pipeline.recorded import Training
 
@@ -38,6 +38,15 @@ def test_repeats_are_the_finished_runs_of_the_same_experiment_on_the_same_unit(s
     made(store, origin=Origin.SIMULATED)
     made(store, device=DeviceFacts(name="host", host="elsewhere", cores=2))
     assert {each.id for each in find_repeats(run, store)} == {each.id for each in same}
+
+
+def test_a_script_that_was_edited_between_two_runs_of_one_command_is_no_repeat(store):
+    script = Experiment(Workload("train.py", command=("python", "train.py")))
+    run = made(store, script, loading=LoadingFacts(workers=0))
+    same = made(store, script, loading=LoadingFacts(workers=0))
+    made(store, script, loading=LoadingFacts(workers=4))
+    made(store, script, loading=LoadingFacts(workers=0), workload=WorkloadFacts(network="train.py", batch_size=64))
+    assert [each.id for each in find_repeats(run, store)] == [same.id]
 
 
 def test_only_the_newest_repeats_are_read(store):

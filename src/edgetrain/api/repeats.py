@@ -1,4 +1,7 @@
-"""Finds the runs of a store that repeat another: the same experiment on the same unit."""
+"""Finds the runs of a store that repeat another: the same experiment on the same unit.
+
+A script can be edited between two runs of one command, so the runs must also have found the same workload and loader.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ def find_repeats(run: Run, store: StoreLike = None) -> list[Run]:
         if row.run == run.id or row.state != FINISHED or row.network != manifest.workload.network:
             continue
         other = place.manifest(row.run)
-        if other.run != manifest.run and _unit(other) == _unit(manifest) and _chosen(other) == chosen:
+        same = _chosen(other) == chosen and _found(other) == _found(manifest) and _unit(other) == _unit(manifest)
+        if same and other.run != manifest.run:
             found.append(place.open(row.run))
     return found
 
@@ -39,6 +43,11 @@ def _chosen(manifest: Manifest) -> Experiment | None:
         manifest.experiment,
         campaign=None, factors={}, repeat=0, position=None, seed=0, baseload_s=0.0, probe_batch=False,
     )  # fmt: skip
+
+
+def _found(manifest: Manifest) -> tuple[object, ...]:
+    """Return what the training turned out to be: its workload, its loader's arguments, what computed its steps."""
+    return manifest.workload, manifest.loading, manifest.compute, manifest.device.threads
 
 
 def _unit(manifest: Manifest) -> tuple[str | None, ...]:

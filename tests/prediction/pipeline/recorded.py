@@ -114,7 +114,8 @@ class Training:
                     loader=0, generation=epoch, batch=batch, worker=worker, began_us=began, fetched_us=fetched,
                     pickled_us=fetched + self.ship_s if self.workers else None,
                     shipped_us=fetched + self.ship_s if self.workers else None,
-                    cpu_us=self.fetch_s, helpers_us=0.0, queued_us=0.0, stolen_us=0.0, collate_us=self.fetch_s * self.collate_share,
+                    cpu_us=self.fetch_s, helpers_us=0.0, queued_us=0.0, stolen_us=0.0,
+                    collate_us=self.fetch_s * self.collate_share,
                     feeder_cpu_us=self.ship_s, system_us=0.0, helpers_queued_us=0.0, waking_us=0.0,
                     read_bytes=self.batch_size * IMAGE_BYTES if cold else 0, switches=2, faults=0, helpers=0,
                 )
