@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from edgetrain.analysis import StallCauses, find_verdict, summarize, verdict_sentence
+from edgetrain.analysis import (
+    StallCauses,
+    find_loop,
+    find_loops,
+    find_verdict,
+    slowest,
+    summarize,
+    training_loader,
+    verdict_sentence,
+)
 from edgetrain.analysis.diagnosis import (
     COMPUTE,
     CONTENTION,
@@ -16,7 +25,7 @@ from edgetrain.analysis.diagnosis import (
     UNKNOWN,
     judge,
 )
-from edgetrain.record import ComputeFacts
+from edgetrain.record import ComputeFacts, Process
 from tests.prediction.pipeline.recorded import Training
 
 
@@ -155,3 +164,18 @@ def test_a_loop_without_a_loader_has_no_stall_in_its_evidence():
     found = find_verdict(run, unseen)
     assert found.verdict == UNKNOWN
     assert not {"stall", "compute"} & {each.fact for each in found.evidence}
+
+
+def test_the_size_of_a_minibatch_is_that_of_the_loader_that_was_trained_from():
+    run = Training(workers=1).run()
+    trained = replace(run.main.facts.loaders[0], minibatch_bytes=4e6)
+    validated = replace(trained, loader=1, minibatch_bytes=9e6)
+    facts = replace(run.main.facts, loaders=(validated, trained))
+    run = replace(run, processes=(replace(run.main, facts=facts),))
+    assert training_loader(slowest(find_loops(run))) == trained
+    size = next(each for each in find_verdict(run, summarize(run)).evidence if each.fact == "minibatch_bytes")
+    assert size.value == 4e6
+
+
+def test_a_loop_without_minibatches_has_no_training_loader():
+    assert training_loader(find_loop(Process())) is None

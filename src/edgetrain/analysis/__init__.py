@@ -40,7 +40,7 @@ from edgetrain.analysis.findings import (
     Verdict,
 )
 from edgetrain.analysis.joined_rows import RecordedRows, recorded_rows
-from edgetrain.analysis.loop import TrainingLoop, find_loop, find_loops, slowest
+from edgetrain.analysis.loop import TrainingLoop, find_loop, find_loops, slowest, training_loader
 from edgetrain.analysis.parts import Parts
 from edgetrain.analysis.resampling import FEWEST_RUNS, LEVEL, RESAMPLES, expansion, resampled_means
 from edgetrain.analysis.sample_size import SampleSize
@@ -150,6 +150,7 @@ __all__ = [
     "summarize",
     "tabulate",
     "traces",
+    "training_loader",
     "unit_run",
     "variability",
     "verdict_sentence",

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgetrain.analysis.joined_rows import RecordedRows, recorded_rows
-from edgetrain.analysis.loop import find_loops, slowest
+from edgetrain.analysis.loop import TrainingLoop, find_loops, slowest, training_loader
 from edgetrain.analysis.samples import mean_of
 from edgetrain.analysis.summary import EpochSummary, Summary
 from edgetrain.record import Run
@@ -80,10 +80,10 @@ class LimitVerdict:
 
 def find_verdict(run: Run, summary: Summary) -> LimitVerdict:
     """Say what limits a run, from everything it recorded."""
-    rows = recorded_rows(slowest(find_loops(run)))
-    seconds = _seconds(summary, rows)
-    shares, verdict = judge(seconds)
-    return LimitVerdict(summary.run, verdict, shares, tuple(_evidence(run, summary, rows, shares)))
+    loop = slowest(find_loops(run))
+    rows = recorded_rows(loop)
+    shares, verdict = judge(_seconds(summary, rows))
+    return LimitVerdict(summary.run, verdict, shares, tuple(_evidence(run, summary, loop, rows, shares)))
 
 
 def verdict_sentence(summary: Summary, run: Run | None = None) -> str:
@@ -205,7 +205,9 @@ def is_launch_bound(rows: RecordedRows, chosen: NDArray[np.bool_] | None = None)
     return bool(np.nanmedian(left_s) < LAUNCH_BOUND * np.median(compute_s))
 
 
-def _evidence(run: Run, summary: Summary, rows: RecordedRows, shares: Mapping[str, float]) -> list[DiagnosisFact]:
+def _evidence(
+    run: Run, summary: Summary, loop: TrainingLoop, rows: RecordedRows, shares: Mapping[str, float]
+) -> list[DiagnosisFact]:
     """Return the numbers that a reader needs to check the verdict."""
     epochs, found = summary.epochs, []
     total_s = sum(epoch.e2e_s for epoch in epochs)
@@ -219,7 +221,7 @@ def _evidence(run: Run, summary: Summary, rows: RecordedRows, shares: Mapping[st
         text = f"the first epoch took {spell_seconds(epochs[0].e2e_s)}, later ones {spell_seconds(later_s)}"
         found.append(DiagnosisFact("first_to_later", epochs[0].e2e_s / later_s if later_s else None, "", text))
     found += _evidence_of_reads(summary)
-    found += _evidence_of_fetches(summary, rows)
+    found += _evidence_of_fetches(summary, loop, rows)
     other = mean_of(run, "load", "other_share")
     if other is not None and other > 0.05:
         found.append(_share("other_load", other, "of the cores were taken by other programs"))
@@ -246,7 +248,7 @@ def _evidence_of_reads(summary: Summary) -> list[DiagnosisFact]:
     return found
 
 
-def _evidence_of_fetches(summary: Summary, rows: RecordedRows) -> list[DiagnosisFact]:
+def _evidence_of_fetches(summary: Summary, loop: TrainingLoop, rows: RecordedRows) -> list[DiagnosisFact]:
     found = []
     cpu_s, samples = rows.cpu_s, rows.samples
     seen = ~np.isnan(cpu_s) & (samples > 0)
@@ -262,9 +264,10 @@ def _evidence_of_fetches(summary: Summary, rows: RecordedRows) -> list[Diagnosis
         who = "its worker was" if len(workers) == 1 else f"its {len(workers)} workers were"
         busy = min(busy, 1.0)
         found.append(DiagnosisFact("workers_busy", busy, "", f"{who} fetching {busy:.0%} of the time"))
-    sizes = [each.minibatch_bytes for each in summary.loaders if each.minibatch_bytes]
-    if sizes:
-        found.append(DiagnosisFact("minibatch_bytes", sizes[0], "B", f"a minibatch holds {spell_bytes(sizes[0])}"))
+    loader = training_loader(loop)
+    if loader is not None and loader.minibatch_bytes:
+        size = loader.minibatch_bytes
+        found.append(DiagnosisFact("minibatch_bytes", size, "B", f"a minibatch holds {spell_bytes(size)}"))
     return found
 
 

@@ -1,14 +1,19 @@
-"""The training loop of each process of a run, broken down; a run reports the figures of the slowest one."""
+"""The training loop of each process of a run, broken down, and the loader it trained from.
+
+A run reports the figures of the slowest loop.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from edgetrain.analysis.breakdown import break_down
 from edgetrain.analysis.epochs import EpochSpan, find_epochs
 from edgetrain.analysis.parts import Parts
 from edgetrain.analysis.turns import Turns, assemble
-from edgetrain.record import Process, ProcessFacts, Run
+from edgetrain.record import LoaderFacts, Process, ProcessFacts, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +56,16 @@ def find_loops(run: Run) -> list[TrainingLoop]:
 def slowest(loops: list[TrainingLoop]) -> TrainingLoop:
     """Return the loop that took longest: in a distributed training the others wait for it."""
     return max(loops, key=lambda loop: loop.e2e_s)
+
+
+def training_loader(loop: TrainingLoop) -> LoaderFacts | None:
+    """Return the loader that most of the trained minibatches came from; None where no loader was seen."""
+    found = loop.process.minibatches.get("loader")
+    if found is None or not len(loop.parts):
+        return None
+    numbers = found[loop.parts.rows]
+    numbers = numbers[numbers >= 0]
+    if not len(numbers):
+        return None
+    number = int(np.bincount(numbers).argmax())
+    return next((one for one in loop.process.facts.loaders if one.loader == number), None)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgetrain.analysis import TrainingLoop, find_loops, slowest, summarize
+from edgetrain.analysis import training_loader as find_loader
 from edgetrain.errors import TrialError
 from edgetrain.record import LoaderFacts, Run
 from edgetrain.schema import LoaderArguments, LoaderMeasurement, RamUse
@@ -54,17 +55,13 @@ def measure_trial(run: Run, warm_up: int, ram: RamUse | None) -> LoaderMeasureme
 
 
 def training_loader(run: Run, loop: TrainingLoop) -> LoaderFacts:
-    """Return the loader that most of the trained minibatches came from."""
-    rows = loop.process.minibatches
-    if not len(rows) or not len(loop.parts):
+    """Return the torch DataLoader that most of the trained minibatches came from; TrialError where there is none."""
+    if not len(loop.process.minibatches) or not len(loop.parts):
         raise TrialError("no step of a training loop was seen", kind="no_steps")
-    numbers = rows["loader"][loop.parts.rows]
-    numbers = numbers[numbers >= 0]
-    if not len(numbers):
+    found = find_loader(loop)
+    if found is None:
         raise TrialError("the training loop uses no torch DataLoader", kind="no_loader")
-    number = int(np.bincount(numbers).argmax())
-    found = next((one for one in loop.process.facts.loaders if one.loader == number), None)
-    if found is None or found.workers is None:
+    if found.workers is None:
         raise TrialError("the training loop's loader is not a torch DataLoader", kind="no_loader")
     return found
 
