@@ -32,6 +32,7 @@ class Point:
     board: str = "board"
     parameters: int = 5_000_000
     dataset_bytes: float = 2.8e9
+    ram_bytes: int = 32 * 2**30
     unit: str = "u1"
     clocks: ClockUse | None = None
     epochs: int = 2  # later ones
@@ -88,7 +89,7 @@ def _run(one: Point, draw: np.random.Generator, noise: float, name: str, origin:
         one.unit,
         paced,
         one.dataset_bytes,
-        32 * 2**30,
+        one.ram_bytes,
         one.parameters,
         one.clocks,
     )

@@ -15,6 +15,8 @@ from edgetrain.studies.hipc.published import published
 from edgetrain.studies.judging import judge_claims
 from tests.studies.planted import Point, plant, planted, point
 
+RAM = {"xavier-nx": 8 * 2**30, "xavier-agx": 32 * 2**30}
+DATASET_BYTES = 2.8e9
 COMPUTE = {"xavier-nx": 390.0, "xavier-agx": 195.0}
 # Stalls in ms per minibatch, first and later: the paper's where it has them, else what its text says.
 GRID = {
@@ -35,14 +37,16 @@ def grid(**changed: tuple[float, float]) -> list[Point]:
             cached = 1.0 if board == "xavier-agx" else 0.3
             compute = COMPUTE[board]
             known: dict[str, Any] = {"board": board, "medium": medium, "workers": workers, "cached": cached}
+            known["ram_bytes"] = RAM[board]
             points.append(point((later, compute), cold=(first, compute), **known))
     return points
 
 
 def sizes(hdd_4x: float = 1.2, hdd_later: float = 300.0, ssd_4x: float = 1.0) -> list[Point]:
     points = []
-    for scale in (0.25, 1.0, 4.0):
+    for scale in (0.5, 1.0, 4.0):
         known: dict[str, Any] = {"dataset_scale": scale, "cached": 1.0 if scale < 1 else 0.4, "board": "xavier-nx"}
+        known |= {"dataset_bytes": DATASET_BYTES * scale, "ram_bytes": RAM["xavier-nx"]}
         grown = (hdd_later + 360) * (hdd_4x if scale == 4 else 1.0) - 360
         points.append(point((grown, 360), cold=(550, 360), medium="hdd", workers=0, **known))
         stall = 13.0 * (ssd_4x if scale == 4 else 1.0)
@@ -125,7 +129,7 @@ def test_far_from_the_threshold_a_single_run_is_enough_and_near_it_repeats_decid
 def test_a_simulated_board_is_not_asked_about_the_page_cache():
     runs = plant([*grid(), *sizes(), *ram()], origin=Origin.SIMULATED)
     found = judge_claims("hipc", FINDINGS, CampaignData.of_runs(runs), Origin.SIMULATED)
-    assert {one.letter for one in found if one.refused} == set("DEF")
+    assert {one.letter for one in found if one.refused} == set("BCDEF")
 
 
 def test_every_published_number_is_positive():

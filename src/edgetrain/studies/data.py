@@ -16,10 +16,10 @@ MEDIA = ("hdd", "usb", "sd", "emmc", "ssd", "nvme", "ram")  # slowest first, by 
 TINY_BYTES, LARGE_BYTES = 0.2e9, 1e9
 # Blocked time of a cold stall: above, reading dominates; below, pre-processing does.
 READING_SHARE, PREPROCESSING_SHARE = 0.5, 0.2
+# A dataset below this share of the RAM fits, above that it does not.
+FITS_RAM, MISFITS_RAM = 0.25, 0.8
 # Share of the dataset cached before later epochs: above, it fits into RAM; below, it does not.
 FITS_SHARE, MISFITS_SHARE = 0.95, 0.6
-# Where no share was recorded: a dataset below this share of the RAM fits, above that it does not.
-FITS_RAM, MISFITS_RAM = 0.25, 0.8
 
 CLOCKS = ("cores", "cpu_hz", "gpu_hz", "emc_hz")  # a power mode
 FactoryDefault = Callable[[str], PowerMode | None]
@@ -146,20 +146,48 @@ class Family:
 
 
 def fits_in_ram(group: RepeatedRuns) -> bool | None:
-    """Return whether the dataset fits into the RAM left for it; None where that cannot be known."""
+    """Return whether the dataset fits into the RAM left for it; None where that cannot be known.
+
+    By the sizes and by the share that was cached; where they disagree, something else limited the cache or filled it.
+    """
+    by_size, by_share = _fits_by_size(group), _fits_by_share(group)
+    if by_size is not None and by_share is not None and by_size != by_share:
+        return None
+    return by_share if by_size is None else by_size
+
+
+def _fits_by_share(group: RepeatedRuns) -> bool | None:
     cached = group.mean(lambda epoch: epoch.cached_share)
-    if cached is not None:
-        return True if cached >= FITS_SHARE else False if cached <= MISFITS_SHARE else None
-    first = group.runs[0]
+    if cached is None:
+        return None
+    return True if cached >= FITS_SHARE else False if cached <= MISFITS_SHARE else None
+
+
+def _fits_by_size(group: RepeatedRuns) -> bool | None:
+    first, limit = group.runs[0], group.conditions.page_cache_bytes
     if first.dataset_bytes is None:
         return None
-    limit = group.conditions.page_cache_bytes
     if limit is not None:
         return first.dataset_bytes <= limit
     if first.ram_bytes is None:
         return None
     share = first.dataset_bytes / first.ram_bytes
     return True if share <= FITS_RAM else False if share >= MISFITS_RAM else None
+
+
+def cached_share(group: RepeatedRuns) -> float | None:
+    """Return how much of the dataset the page cache can hold; None where that cannot be known."""
+    size, limit = group.runs[0].dataset_bytes, group.conditions.page_cache_bytes
+    if size and limit is not None:
+        return min(1.0, limit / size)
+    return 1.0 if fits_in_ram(group) else group.mean(lambda epoch: epoch.cached_share)
+
+
+def common_phase(*groups: RepeatedRuns) -> str | None:
+    """Return the epochs in which these groups can be compared: the later ones, else the cold one; None: neither."""
+    return next(
+        (phase for phase in (LATER, COLD) if all(group.get("e2e", phase) is not None for group in groups)), None
+    )
 
 
 def reading_dominates(group: RepeatedRuns) -> bool | None:
@@ -181,6 +209,8 @@ def _spell(name: str, value: ConditionValue) -> str:
         return f"{name.removesuffix('_hz').upper()} {spell_hz(value)}"
     if name == "page_cache_bytes" and isinstance(value, int):
         return f"page cache {spell_bytes(value)}"
+    if name == "dataset_bytes" and isinstance(value, int):
+        return f"dataset {spell_bytes(value)}"
     if name == "other" and isinstance(value, tuple):
         return ", ".join(f"{key} {one}" for key, one in value)
     if name == "dvfs":

@@ -53,10 +53,14 @@ def within(name: str, number: Uncertain, either_way: float) -> Bound:
 
 @dataclass
 class Case:
-    """Collects the evidence for and against one statement."""
+    """Collects the evidence for and against one statement.
+
+    `any_suffices` is for statements that something may happen: one comparison that shows it is enough.
+    """
 
     evidence: list[Evidence] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)  # halves of the statement that no run is about
+    any_suffices: bool = False
 
     def add(
         self,
@@ -86,8 +90,8 @@ def _spell_bound(bound: Bound, spell: Callable[[float], str]) -> str:
     elif bound.least is not None:
         limit = f"at least {spell(bound.least)}" if bound.least else "above 0"
     else:
-        limit = f"at most {spell(bound.most or 0.0)}"
-    return f"{bound.name} {spell(bound.value)}{interval}, to be {limit}"
+        limit = f"at most {spell(bound.most)}" if bound.most else "below 0"
+    return f"{bound.name} {spell(bound.value)}{interval} (required: {limit})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +143,20 @@ def _refusal(claim: Claim, data: CampaignData, origin: Origin | None) -> str | N
 
 def _verdict(claim: Claim, case: Case, data: CampaignData) -> tuple[Verdict, str]:
     against = [one for one in case.evidence if one.speaks_for is False]
-    if against:
+    shown = case.any_suffices and any(one.speaks_for for one in case.evidence)
+    if against and not shown:
         return Verdict.DOES_NOT, f"{_count(against, case)} against it: {against[0].what}"
     if not case.evidence:
-        return Verdict.CANNOT_SAY, f"needs {claim.needs}"
+        # Runs of what the statement is about, which do not fulfil its condition, need less than its full list.
+        return (
+            Verdict.CANNOT_SAY,
+            f"needs {' and '.join(case.missing) if data.groups and case.missing else claim.needs}",
+        )
     undecided = [one for one in case.evidence if one.speaks_for is None]
-    if undecided:
+    if undecided and not shown:
         few = max((len(group.runs) for group in data.groups), default=0) < FEWEST_RUNS
         more = f"; make each run at least {FEWEST_RUNS} times" if few else ""
-        text = f"{_count(undecided, case)} too close to the limit: {undecided[0].what}{more}"
-        return Verdict.CANNOT_SAY, text
+        return Verdict.CANNOT_SAY, f"{_count(undecided, case)} too close to the limit: {undecided[0].what}{more}"
     if case.missing:
         return Verdict.CANNOT_SAY, f"also needs {' and '.join(case.missing)}"
     return Verdict.HOLDS, ""

@@ -5,13 +5,16 @@ Times are at the board's pace: an emulated run at speed s has its times multipli
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
-from edgetrain.analysis import ClockUse, EpochSummary, Summary, clock_use, software_of
-from edgetrain.record import Run
+from edgetrain.analysis import ClockUse, EpochSummary, Summary, clock_use, software_of, unit_run
+from edgetrain.record import Manifest, Run
 from edgetrain.schema import Experiment, Origin, PowerMode, Scalar, settings_of
+from edgetrain.units import parse_bytes
 
 COLD_SHARE = 0.1  # of the dataset in the page cache before the first epoch, at most, for it to count as cold
 # Settings that conditions hold in fields of their own, or that do not change what a minibatch takes.
@@ -42,6 +45,8 @@ class Conditions:
     dataset_scale: float | None = None
     page_cache_bytes: int | None = None  # what it was limited to
     software: str | None = None
+    command: str | None = None  # of a training script; a plan's placeholders are left open in it
+    dataset_bytes: int | None = None  # of a dataset of the user's own, whose path may differ by medium
     other: tuple[tuple[str, str], ...] = ()  # factors that no finding is about
 
     def without(self, *names: str) -> Conditions:
@@ -98,10 +103,10 @@ def observe(run: Run, summary: Summary) -> ObservedRun:
         conditions=conditions_of(run, summary),
         cold=epochs[0] if epochs and _began_cold(summary) else None,
         later=tuple(epochs[1:]),
-        unit=summary.device.serial or summary.device.name or "unknown",
+        unit=unit_run(run, summary).unit or summary.device.name or "unknown",
         paced=summary.compute is not None and summary.compute.kind == "paced",
         dataset_bytes=None if workload.dataset_bytes is None else workload.dataset_bytes * shrink,
-        ram_bytes=summary.device.ram_bytes,
+        ram_bytes=_ram_bytes(run.manifest.experiment, summary),
         parameters=summary.parameters or workload.parameters,
         clocks=clock_use(run, summary.epochs),
     )
@@ -115,7 +120,7 @@ def conditions_of(run: Run, summary: Summary) -> Conditions:
     loader = summary.loaders[0] if summary.loaders else None
     workers = summary.loading.workers if summary.loading else None
     workers = loader.workers if workers is None and loader else workers
-    cache_bytes = (asked.page_cache_bytes or asked.ram_bytes) if asked else None
+    cache_bytes = (asked.page_cache_bytes or asked.ram_bytes) if asked else _chosen_cache_bytes(experiment)
     return Conditions(
         board=(experiment.preset if experiment else None) or summary.device.name or "unknown",
         network=summary.workload.network or "unknown",
@@ -130,8 +135,51 @@ def conditions_of(run: Run, summary: Summary) -> Conditions:
         dataset_scale=summary.workload.dataset_scale,
         page_cache_bytes=None if cache_bytes is None else int(cache_bytes * (experiment.shrink if experiment else 1.0)),
         software=software_of(run, summary),
-        other=_other(experiment, factors),
+        command=_command(run.manifest, factors),
+        dataset_bytes=_own_dataset_bytes(experiment, summary),
+        other=_other(experiment, factors, limits_recorded=asked is not None),
     )
+
+
+def _command(manifest: Manifest, factors: Mapping[str, Scalar]) -> str | None:
+    """Return the training script's command line; a factor's value is left open in it, as in the plan.
+
+    The factor is a condition of its own: with its value left in the command, no two runs would differ in it only.
+    """
+    words = manifest.experiment.workload.command if manifest.experiment else None
+    words = words or (manifest.command if manifest.profiled else None)
+    if not words:
+        return None
+    line = shlex.join(words)
+    for name, value in factors.items():
+        line = _left_open(line, name, str(value))
+    return line
+
+
+def _left_open(line: str, name: str, value: str) -> str:
+    """Replace a factor's value in a command line by its name in braces."""
+    if not value:
+        return line
+    # A whole word, or what follows `=` or a one-letter option: batch size 16 is not the 16 of vgg16.
+    found = rf"(?:(?<![\w.])|(?<=\s-[A-Za-z])){re.escape(value)}(?![\w.])"
+    return re.sub(found, lambda match: "{" + name + "}", line)
+
+
+def _own_dataset_bytes(experiment: Experiment | None, summary: Summary) -> int | None:
+    """Return the size of the user's own dataset; that of a generated one follows from network and `dataset_scale`."""
+    generated = experiment is not None and experiment.workload.dataset is None and experiment.workload.command is None
+    return None if generated or "dataset_scale" in summary.factors else summary.workload.dataset_bytes
+
+
+def _chosen_cache_bytes(experiment: Experiment | None) -> int | None:
+    """Return the page cache that a simulated board was given, which records no lab limits."""
+    chosen = experiment.limits.page_cache if experiment else None
+    return None if chosen is None else parse_bytes(chosen)
+
+
+def _ram_bytes(experiment: Experiment | None, summary: Summary) -> int | None:
+    chosen = experiment.limits.ram if experiment else None
+    return summary.device.ram_bytes if chosen is None else parse_bytes(chosen)
 
 
 def _mode(run: Run) -> tuple[PowerMode | None, bool | None]:
@@ -144,8 +192,11 @@ def _mode(run: Run) -> tuple[PowerMode | None, bool | None]:
     return (known.asked, True) if experiment.dvfs else (known.held, False)
 
 
-def _other(experiment: Experiment | None, factors: Mapping[str, Scalar]) -> tuple[tuple[str, str], ...]:
+def _other(
+    experiment: Experiment | None, factors: Mapping[str, Scalar], limits_recorded: bool
+) -> tuple[tuple[str, str], ...]:
     """Return every setting that was chosen and that no finding is about, by name."""
+    represented = _REPRESENTED if limits_recorded else _REPRESENTED - {"ram"}  # it is known as a page cache otherwise
     chosen = {name: str(value) for name, value in factors.items()}
     if experiment is not None:
         for part in (experiment.workload, experiment.loading, experiment.limits, experiment):
@@ -154,7 +205,7 @@ def _other(experiment: Experiment | None, factors: Mapping[str, Scalar]) -> tupl
                 value = getattr(part, declared.name)
                 if value != declared.default:
                     chosen[declared.name] = str(value)
-    return tuple(sorted((name, value) for name, value in chosen.items() if name not in _REPRESENTED))
+    return tuple(sorted((name, value) for name, value in chosen.items() if name not in represented))
 
 
 def _medium(factors: Mapping[str, Scalar], summary: Summary) -> str | None:
@@ -167,10 +218,11 @@ def _medium(factors: Mapping[str, Scalar], summary: Summary) -> str | None:
 
 
 def _began_cold(summary: Summary) -> bool:
-    if summary.loading is not None and summary.loading.cache == "cold":
-        return True
+    """Return whether the page cache was cold: as measured, else as asked for."""
     share = summary.epochs[0].cached_share_before
-    return share is not None and share <= COLD_SHARE
+    if share is not None:
+        return share <= COLD_SHARE
+    return summary.loading is not None and summary.loading.cache == "cold"
 
 
 def _epoch(epoch: EpochSummary, speed: float, dataset_bytes: int | None) -> ObservedEpoch:

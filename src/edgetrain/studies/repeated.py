@@ -103,28 +103,68 @@ class RepeatedRuns:
     def _later(self) -> tuple[Array, Array] | None:
         return _drawn(self, LATER)
 
+    def having(self, *metrics: str) -> RepeatedRuns:
+        """Return the runs whose later epochs have all of these metrics: what a ratio of two metrics is taken of."""
+
+        def has(run: ObservedRun, metric: str) -> bool:
+            return any(METRICS[metric](epoch) is not None for epoch in run.later)
+
+        return self._of(run for run in self.runs if all(has(run, metric) for metric in metrics))
+
     def of_unit(self, unit: str) -> RepeatedRuns:
         """Return the runs of one unit."""
-        return RepeatedRuns(self.conditions, tuple(run for run in self.runs if run.unit == unit), self.spread)
+        return self._of(run for run in self.runs if run.unit == unit)
+
+    def _of(self, runs: Iterable[ObservedRun]) -> RepeatedRuns:
+        return RepeatedRuns(self.conditions, tuple(runs), self.spread)
 
 
 def _drawn(group: RepeatedRuns, phase: str) -> tuple[Array, Array] | None:
-    """Return every metric per minibatch: values, and draws of them all at once; NaN where one was not measured."""
+    """Return every metric per minibatch: values, and draws of them; NaN where no run measured one.
+
+    Each metric is that of the runs, and epochs, that have it. Metrics of the same runs are drawn together.
+    """
     runs = [_table(epochs) for epochs in group.epochs(phase)]
     if not runs:
         return None
-    centre: Array = np.mean([run.mean(axis=0) for run in runs], axis=0)
-    draw = np.random.default_rng(zlib.crc32(f"{group.conditions}|{group.runs[0].unit}|{phase}".encode()))
-    if len(runs) >= FEWEST_RUNS:
-        stretch = expansion(len(runs) - 1, len(runs))
-        return centre, _stretched(resampled_means(runs, draw), centre, stretch)
-    return centre, _assumed_draws(centre, group.spread, len(runs), draw)
+    means = np.stack([_mean_of_known(run) for run in runs])
+    centre, counts = _mean_of_known(means), np.isfinite(means).sum(axis=0)
+    seed = zlib.crc32(f"{group.conditions}|{group.runs[0].unit}|{phase}".encode())
+    draws: Array = np.full((RESAMPLES, len(METRICS)), np.nan)
+    if counts.min() < FEWEST_RUNS:
+        draws = _assumed_draws(centre, group.spread, np.maximum(counts, 1), np.random.default_rng(seed))
+    for columns in _measured_together(runs):
+        known = [run[np.isfinite(run[:, columns[0]])][:, columns] for run in runs]
+        known = [run for run in known if len(run)]
+        if len(known) >= FEWEST_RUNS:
+            stretch = expansion(len(known) - 1, len(known))
+            resampled = resampled_means(known, np.random.default_rng(seed))
+            draws[:, columns] = _stretched(resampled, centre[columns], stretch)
+    return centre, draws
+
+
+def _measured_together(runs: Sequence[Array]) -> list[list[int]]:
+    """Return the columns of these tables, those together that are known in the same rows."""
+    known = np.isfinite(np.concatenate(runs))
+    found: dict[bytes, list[int]] = {}
+    for column in range(known.shape[1]):
+        found.setdefault(known[:, column].tobytes(), []).append(column)
+    return list(found.values())
+
+
+def _mean_of_known(rows: Array) -> Array:
+    """Return the mean of each column over the rows that have it; NaN where none has."""
+    known = np.isfinite(rows)
+    counts = known.sum(axis=0)
+    total = np.where(known, rows, 0.0).sum(axis=0)
+    means: Array = np.divide(total, counts, out=np.full(rows.shape[1], np.nan), where=counts > 0)
+    return means
 
 
 def _stretched(means: Array, centre: Array, stretch: float) -> Array:
     """Return means further away from their centre, by ratio: none falls below 0."""
     ratios = np.divide(means, centre, out=np.ones_like(means), where=centre > 0)
-    draws: Array = np.where(np.isnan(centre), np.nan, centre * ratios**stretch)
+    draws: Array = centre * ratios**stretch
     return draws
 
 
@@ -137,17 +177,25 @@ def _per_minibatch(total: float | None, epoch: ObservedEpoch) -> float:
     return float("nan") if total is None or not epoch.minibatches else total / epoch.minibatches
 
 
-def _assumed_draws(centre: Array, spread: RunSpread, runs: int, draw: np.random.Generator) -> Array:
-    """Draw one or two runs: stall, the rest of the time, and power scatter each on their own."""
+def _assumed_draws(centre: Array, spread: RunSpread, counts: NDArray[np.int64], draw: np.random.Generator) -> Array:
+    """Draw one or two runs: stall, the rest of the time, and power scatter each on their own.
+
+    `counts` is how many runs have each metric.
+    """
     by_stall, by_rest, by_power, by_baseload = (
-        np.exp(deviation / np.sqrt(runs) * draw.standard_normal(RESAMPLES))
-        for deviation in (spread.stall, spread.rest, spread.power, spread.power)
+        np.exp(deviation / np.sqrt(counts[column]) * draw.standard_normal(RESAMPLES))
+        for column, deviation in (
+            (_STALL, spread.stall),
+            (_E2E, spread.rest),
+            (_ENERGY, spread.power),
+            (_BASELOAD, spread.power),
+        )
     )
     draws = np.empty((RESAMPLES, len(METRICS)))
     draws[:, _STALL] = centre[_STALL] * by_stall
     draws[:, _WAIT] = centre[_WAIT] * by_stall
     stall = draws[:, _STALL] if np.isfinite(centre[_STALL]) else np.zeros(RESAMPLES)
-    rest = centre[_E2E] - np.nan_to_num(centre[_STALL])
+    rest = max(0.0, centre[_E2E] - np.nan_to_num(centre[_STALL]))
     draws[:, _E2E] = stall + rest * by_rest
     draws[:, _COMPUTE] = centre[_COMPUTE] * by_rest
     longer = draws[:, _E2E] / centre[_E2E] if np.isfinite(centre[_E2E]) else np.ones(RESAMPLES)
@@ -185,7 +233,7 @@ class _Pools:
 
     def add(self, group: RepeatedRuns) -> None:
         for phase in (COLD, LATER):
-            means = [_table(epochs).mean(axis=0) for epochs in group.epochs(phase)]
+            means = [_mean_of_known(_table(epochs)) for epochs in group.epochs(phase)]
             if len(means) > 1:
                 seen = [one for one in means if one[_STALL] > VISIBLE_STALL * one[_E2E]]
                 self.stall.add([one[_STALL] for one in seen])

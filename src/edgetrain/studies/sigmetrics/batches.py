@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from edgetrain.studies.data import CampaignData
@@ -14,17 +15,20 @@ FEWEST_SIZES = 3
 
 
 def _until_full(data: CampaignData, case: Case) -> None:
+    filled = False
     for family in data.families("batch_size"):
         sizes = [(size, epoch / size) for size, group in family.ordered() if (epoch := group.get("e2e")) is not None]
         if len(sizes) < FEWEST_SIZES:
             continue
-        first, last = _per_doubling(*sizes[0], *sizes[1]), _per_doubling(*sizes[-2], *sizes[-1])
-        bounds = [
-            at_least("first doublings gain", first, HELPS_SHARE),
-            at_least("more than the last ones, by", first - last, 0.0),
-        ]
+        gains = [_per_doubling(*small, *large) for small, large in itertools.pairwise(sizes)]
+        bounds = [at_least("first doublings gain", gains[0], HELPS_SHARE)]
+        if gains[-1].lo <= HELPS_SHARE:
+            # Where even the last doubling helps, the GPU is not full yet at the largest size.
+            bounds.append(at_least("more than the last ones, by", gains[0] - gains[-1], 0.0))
+            filled = True
         spelled = " / ".join(f"{size:g}: {milliseconds(epoch.value)}" for size, epoch in sizes)
         case.add(f"{family.label}, end to end per sample by batch size", bounds, spelled)
+    case.require(filled, "three batch sizes or more, the largest of which fills the GPU")
 
 
 def _per_doubling(small: float, before: Uncertain, large: float, after: Uncertain) -> Uncertain:

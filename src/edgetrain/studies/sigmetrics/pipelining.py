@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgetrain.studies.data import PHASES, CampaignData, Family
+from edgetrain.studies.data import PHASES, CampaignData, Family, common_phase
 from edgetrain.studies.judging import Case, Claim, at_least, at_most, change
 from edgetrain.studies.repeated import COLD, LATER, RepeatedRuns
 from edgetrain.studies.uncertain import Uncertain, highest, lowest
@@ -37,21 +37,34 @@ def _always_cuts(data: CampaignData, case: Case) -> None:
 
 
 def _depends(data: CampaignData, case: Case) -> None:
-    falls: dict[tuple[str, str], Uncertain] = {}
+    """Whether the fall differs between networks or boards, on one medium and with one batch size at least."""
+    case.any_suffices = True
+    found: dict[str, dict[tuple[str, str], tuple[RepeatedRuns, Uncertain]]] = {}
     for family in data.families("workers"):
         pair = _first_workers(family)
-        if not pair:
+        phase = common_phase(*pair) if pair else None
+        epochs = _both(*pair, "e2e", phase) if pair and phase else None
+        if not pair or not phase or not epochs:
             continue
-        before, after = (group.get("e2e") or group.get("e2e", COLD) for group in pair)
-        conditions = pair[0].conditions
-        if before is not None and after is not None:
-            falls.setdefault((conditions.board, conditions.network), 1 - after / before)
-    if len(falls) < 2:
-        return
-    most, least = highest(falls.values()), lowest(falls.values())
-    named = ", ".join(f"{board} {network} {fall.value:.1%}" for (board, network), fall in falls.items())
-    bound = at_least("largest less smallest", most - least, DEPENDS_SHARE)
-    case.add("end-to-end time falls with the first worker by", [bound], named)
+        known = pair[0].conditions
+        alike = f"{known.medium or 'unknown medium'}, batch {known.batch_size or 'unknown'}, {PHASES[phase]}"
+        falls = found.setdefault(f"{alike}, {_workers(pair)}", {})
+        subject = known.board, known.network
+        # Of several power modes of one board, the fastest.
+        if subject not in falls or _clocks(pair[0]) > _clocks(falls[subject][0]):
+            falls[subject] = pair[0], 1 - epochs[1] / epochs[0]
+    for setting, subjects in found.items():
+        if len(subjects) < 2:
+            continue
+        values = [fall for _, fall in subjects.values()]
+        named = ", ".join(f"{board} {network} {fall.value:.1%}" for (board, network), (_, fall) in subjects.items())
+        bound = at_least("largest less smallest", highest(values) - lowest(values), DEPENDS_SHARE)
+        case.add(f"{setting}: end-to-end time falls by", [bound], named)
+
+
+def _clocks(group: RepeatedRuns) -> tuple[int, ...]:
+    known = group.conditions
+    return tuple(clock or 0 for clock in (known.gpu_hz, known.cpu_hz, known.emc_hz, known.cores))
 
 
 def _relative_speeds(data: CampaignData, case: Case) -> None:
@@ -104,20 +117,21 @@ def _energy_kept(data: CampaignData, case: Case) -> None:
         counted = [(count, group) for count, group in family.ordered() if count <= MOST_WORKERS]
         if len(counted) < 2 or counted[0][0] != 0:
             continue
-        none, some = counted[0][1], counted[-1][1]
+        # Power is energy over time of the same runs.
+        none, some = counted[0][1].having("energy"), counted[-1][1].having("energy")
         energies, epochs = _both(none, some, "energy", LATER), _both(none, some, "e2e", LATER)
         if energies is None or epochs is None:
             continue
         powers = energies[0] / epochs[0], energies[1] / epochs[1]
         bounds = [
-            at_least("power rises by", powers[1] / powers[0] - 1, 0.0),
-            at_most("energy rises by", energies[1] / energies[0] - 1, KEPT_SHARE),
+            at_least("power changes by", powers[1] / powers[0] - 1, 0.0),
+            at_most("energy changes by", energies[1] / energies[0] - 1, KEPT_SHARE),
         ]
         numbers = f"{powers[0].value:.1f} → {powers[1].value:.1f} W"
         case.add(f"{family.label}, {_workers((none, some))}", bounds, numbers)
     for seed, printed in enumerate(data.printed.pipelining_energy):
         rise = Uncertain.around(printed.change, PRINTED_DEVIATION, seed)
-        bound = at_most("energy rises by", rise, KEPT_SHARE)
+        bound = at_most("energy changes by", rise, KEPT_SHARE)
         case.add(f"{printed.board}, {printed.network}, 0 → 4 workers, as printed", [bound])
 
 
@@ -149,6 +163,9 @@ def _workers(pair: tuple[RepeatedRuns, RepeatedRuns]) -> str:
     return f"{counts[0]} → {counts[1]} {'worker' if counts[1] == 1 else 'workers'}"
 
 
+# It was fitted to epochs with 4 workers (figure 9); with 0 workers its cached stalls are 2 to 20 times the paper's.
+_LOADER = "its loader was not fitted to the paper's figures at 0 and 1 workers, and does not match them"
+
 CLAIMS = (
     Claim(
         "3", "Pipelining always cuts the stall",
@@ -159,18 +176,19 @@ CLAIMS = (
         "4", "How much the epoch time falls with pipelining depends on network and device",
         "AGX: ResNet 2.9 %, MobileNet about 50 %; NX: MobileNet 38.7 %",
         "0 and 1 worker for two networks or devices", _depends,
-        simulated="the times of its loader and its steps were fitted to the same figures",
+        simulated=f"{_LOADER}; its steps were fitted to the same figures",
     ),
     Claim(
         "5", "The relative speeds of storage, CPU and GPU decide the stall, not their absolute speeds",
         "NX, MobileNet, HDD: fetching takes twice the compute time, one worker leaves 456 s; AGX, ResNet: 13.3 s",
         "settings with 0 and 1 worker, some where fetching is shorter than compute, some where it is longer",
-        _relative_speeds,
+        _relative_speeds, simulated=_LOADER,
     ),
     Claim(
         "6", "More workers help only where one cannot keep up",
         "NX, MobileNet, HDD: 67 % less stall with the second; AGX: no change",
         "0, 1 and 2 workers, where one keeps up and where it does not", _more_workers,
+        simulated=f"how its workers share the cores is a fixed rule, and {_LOADER}",
     ),
     Claim(
         "7", "Pipelining raises power but keeps or lowers energy",
