@@ -82,7 +82,7 @@ class Script:
         command = tuple(self.command(workers))
         experiment = build_experiment({"network": command_label(command), **self.settings}, None, command)
         place = TrialPlace(self.store, temporary=temporary_folder(), rule=TrialRule())
-        found = TrialMeasure(experiment, place, allow_writes=False)
+        found = TrialMeasure(experiment, place)
         found.first()
         return found
 

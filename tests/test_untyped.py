@@ -33,6 +33,7 @@ EDGES = {
     "report/export/trace.py": "writes Chrome's JSON trace",
     "report/page/packed.py": "writes the pictures of a page as JSON",
     "runner/plan_reading.py": "reads a plan from YAML",
+    "runner/trial_watch.py": "reads the events of the hook as lines of JSON",
     "runner/plan_json_schema.py": "the JSON Schema of a plan",
     "yaml_files.py": "reads YAML with the line of every value",
     "schema/setting.py": "the JSON Schema of a setting",

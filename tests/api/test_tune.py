@@ -123,7 +123,7 @@ def test_a_container_is_refused() -> None:
     engine.parent.mkdir(parents=True)
     engine.write_text("#!/bin/sh\n")
     engine.chmod(0o755)
-    with pytest.raises(UsageError, match="inside the container"):
+    with pytest.raises(UsageError, match="in a container or on another machine \\(docker\\)"):
         tune([str(engine), "run", "image", "python", "train.py"])
 
 

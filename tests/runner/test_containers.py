@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetrain.runner.containers import run_position, with_hook
+from edgetrain.runner.containers import run_position, starts_elsewhere, with_hook
 
 HOOK, RUN = Path("/opt/edgetrain/inside"), Path("/data/runs/r1")
 ENVIRONMENT = {"EDGETRAIN_RUN": "/data/runs/r1", "EDGETRAIN_TIMING": "async", "EDGETRAIN_HOOK": str(HOOK), "HOME": "/"}
@@ -60,3 +60,20 @@ def test_a_python_path_of_the_users_own_is_kept_behind_ours(option):
 def test_other_commands_stay_as_they_are(command):
     assert run_position(command.split()) is None
     assert added(command) == command.split()
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        ("docker run image python train.py", "docker"),
+        ("docker exec box python train.py", "docker"),
+        ("sudo -u me podman start box", "podman"),
+        ("ssh board python train.py", "ssh"),
+        ("srun -N 1 python train.py", "srun"),
+        ("python train.py --host ssh", None),
+        ("nice python docker.py", None),
+        ("bash train.sh", None),
+    ],
+)
+def test_commands_that_train_in_a_container_or_on_another_machine_are_named(command, program):
+    assert starts_elsewhere(command.split()) == program

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -11,11 +12,13 @@ import numpy as np
 import pytest
 
 from edgetrain.inside import overrides, writes
-from edgetrain.record import Manifest, Process, Run
+from edgetrain.record import FolderStore, LoaderFacts, Manifest, Process, ProcessFacts, Run
 from edgetrain.record.table import ArrayTable
-from edgetrain.runner import TrialRule, trials
+from edgetrain.runner import TrialPlace, TrialRule, trials
 from edgetrain.runner.trial_memory import MemoryWatch, session_memory
-from edgetrain.runner.trials import descendants, judge_rows, kill_session, last_lines
+from edgetrain.runner.trial_processes import cleans_up, descendants, family, kill_session
+from edgetrain.runner.trial_watch import ENTERED_WITHIN_S, EventTail, TrialWatch, count_rows, judge_rows
+from edgetrain.runner.trials import last_lines
 
 RULE = TrialRule(warm_up=8, minibatches=32, seconds=2.0, most_seconds=10.0, fewest=8)
 
@@ -52,6 +55,69 @@ def test_a_trial_is_over_when_enough_steady_minibatches_were_seen(run: Run, expe
 def test_every_training_process_must_have_enough() -> None:
     both = Run("run", Manifest(), (*run_of(100, 0.1).processes, *run_of(20, 0.1).processes))
     assert judge_rows(both, RULE) == "by itself"
+
+
+def test_minibatches_that_a_loader_had_fetched_ahead_do_not_count() -> None:
+    facts = ProcessFacts(loaders=(LoaderFacts(loader=0, workers=8, prefetch_factor=4),))
+
+    def fetched(count: int) -> Run:
+        rows = run_of(count, 0.1).processes[0].minibatches
+        return Run("run", Manifest(), (Process(facts=facts, minibatches=rows),))
+
+    assert judge_rows(fetched(32 + 31), RULE) == "by itself"
+    assert judge_rows(fetched(32 + 32), RULE) == "enough"
+    assert count_rows(fetched(40), RULE) == (40, 32 + RULE.fewest)
+    assert count_rows(Run("run", Manifest()), RULE) == (0, 8 + RULE.fewest)
+
+
+def watch_of(folder: Path, now: list[float], **place) -> TrialWatch:
+    watch = TrialWatch(folder, TrialPlace(FolderStore(folder / "store"), **place), now_s=lambda: now[0])
+    watch.begin(os.getpid(), hooked=True)
+    return watch
+
+
+def say(folder: Path, kind: str, end: str = "\n") -> None:
+    with (folder / "events-inside.jsonl").open("a") as file:
+        file.write(f'{{"kind": "{kind}", "file": "/home/me/weights.pt"}}{end}')
+
+
+def test_a_command_into_which_the_recorder_was_not_loaded_is_ended(tmp_path: Path) -> None:
+    now = [0.0]
+    watch = watch_of(tmp_path, now)
+    now[0] = ENTERED_WITHIN_S - 1
+    assert not watch.over()
+    now[0] = ENTERED_WITHIN_S + 1
+    assert watch.over() and watch.ended == "not entered"
+
+
+def test_a_command_that_is_about_to_change_a_file_is_ended_unless_that_is_allowed(tmp_path: Path) -> None:
+    now = [0.0]
+    strict, allowing = watch_of(tmp_path, now), watch_of(tmp_path, now, allow_writes=True)
+    say(tmp_path, "entered")
+    now[0] = ENTERED_WITHIN_S + 1
+    assert not strict.over() and not allowing.over()
+    say(tmp_path, "write")
+    assert strict.over() and strict.ended == "writes"
+    assert not allowing.over()
+
+
+@pytest.mark.parametrize(("allow_writes", "ended", "status"), [(False, "writes", None), (True, "by itself", -9)])
+def test_a_command_that_the_hook_killed_was_ended_because_it_writes(tmp_path, allow_writes, ended, status) -> None:
+    watch = watch_of(tmp_path, [0.0], allow_writes=allow_writes)
+    say(tmp_path, "write")
+    watch.command_ended(-9)
+    assert (watch.ended, watch.status) == (ended, status)
+
+
+def test_events_are_read_once_and_only_whole_lines(tmp_path: Path) -> None:
+    tail = EventTail(tmp_path / "events-inside.jsonl")
+    assert tail.read() == []
+    say(tmp_path, "entered")
+    say(tmp_path, "write", end="")
+    assert [event["kind"] for event in tail.read()] == ["entered"]
+    say(tmp_path, "", end="\n")
+    (tmp_path / "events-inside.jsonl").open("a").write('broken\n{"kind": "write"}\n')
+    assert [event["kind"] for event in tail.read()] == ["write"]
 
 
 def test_a_session_is_measured_and_killed_with_everything_in_it() -> None:
@@ -96,6 +162,52 @@ def test_a_program_that_a_trial_started_in_a_session_of_its_own_is_killed_too() 
     leader.stdout.close()
 
 
+def test_shared_memory_of_a_killed_trial_is_removed(tmp_path: Path) -> None:
+    """Python's resource tracker removes it once nobody holds its pipe; killed with the others, it would not."""
+    code = (
+        "from multiprocessing import shared_memory\n"
+        "import time\n"
+        "block = shared_memory.SharedMemory(create=True, size=4096)\n"
+        "print(block.name, flush=True)\ntime.sleep(60)"
+    )
+    leader = subprocess.Popen(
+        [sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert leader.stdout is not None
+    segment = Path("/dev/shm") / leader.stdout.readline().strip().lstrip("/")
+    assert segment.exists()
+    until_s = time.monotonic() + 20
+    while not any(cleans_up(one.pid) for one in family(leader.pid)) and time.monotonic() < until_s:
+        time.sleep(0.02)  # the tracker is forked before it becomes a program of its own
+    assert any(cleans_up(one.pid) for one in family(leader.pid))
+    kill_session(leader.pid)
+    assert leader.wait() == -9
+    assert not segment.exists() and not any(not one.ended for one in family(leader.pid))
+    leader.stdout.close()
+
+
+def test_a_program_that_starts_others_all_the_time_leaves_none(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    code = (
+        "import os, subprocess, sys, time\n"
+        f"log = open({str(started)!r}, 'a', buffering=1)\n"
+        "while True:\n"
+        "    child = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
+        "    log.write(f'{child.pid}\\n')\n"
+    )
+    leader = subprocess.Popen([sys.executable, "-S", "-c", code], start_new_session=True)
+    until_s = time.monotonic() + 20
+    while (not started.exists() or len(started.read_text()) < 40) and time.monotonic() < until_s:
+        time.sleep(0.02)
+    kill_session(leader.pid)
+    assert leader.wait() == -9
+    children = [int(pid) for pid in started.read_text().split()]
+    until_s = time.monotonic() + 5
+    while not all(map(gone, children)) and time.monotonic() < until_s:
+        time.sleep(0.02)
+    assert len(children) > 5 and all(map(gone, children))
+
+
 def gone(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
@@ -105,6 +217,7 @@ def gone(pid: int) -> bool:
 
 def test_the_hook_reads_the_variables_that_a_trial_sets() -> None:
     assert (trials.LOADER_ARGUMENTS, trials.LIST_WRITES) == (overrides.VARIABLE, writes.VARIABLE)
+    assert trials.STOP_AT_WRITES == writes.STOP != trials.LIST_ONLY
 
 
 def test_the_end_of_a_log_is_one_line(tmp_path: Path) -> None:

@@ -9,30 +9,23 @@ from edgetrain.analysis import find_loops, slowest
 from edgetrain.errors import EdgetrainError, TrialError, UsageError, WorkloadError
 from edgetrain.recommendation import measure_trial, training_loader
 from edgetrain.record import Run
-from edgetrain.runner import LoaderChange, Trial, TrialPlace, TrialRule, run_trial
+from edgetrain.runner import LoaderChange, Trial, TrialPlace, run_trial
 from edgetrain.schema import Experiment, LoaderArguments, LoaderMeasurement, Loading, PowerMode, RamUse
-
-FIRST_WARM_UP = 16  # of the first trial, whose loader is not known yet
 
 
 class ScriptWrites(EdgetrainError):
-    """A trial wrote files of the user's; carries `files`."""
+    """A script writes files in each trial; carries `files`."""
 
     def __init__(self, message: str, files: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.files = tuple(files)
 
 
-def warm_up_of(arguments: LoaderArguments) -> int:
-    """Return the minibatches of a trial that do not count: at least 8, and all that the loader had fetched ahead."""
-    return max(TrialRule().warm_up, arguments.workers * (arguments.prefetch or 0))
-
-
 class TrialMeasure:
     """Implements `schema.MeasureLoader` by trials; `mode` holds a power mode meanwhile."""
 
-    def __init__(self, experiment: Experiment, place: TrialPlace, allow_writes: bool) -> None:
-        self._experiment, self._place, self._allow_writes = experiment, place, allow_writes
+    def __init__(self, experiment: Experiment, place: TrialPlace) -> None:
+        self._experiment, self._place = experiment, place
         self._is_command = experiment.workload.command is not None
         self.mode: PowerMode | None = experiment.power_mode
         self.created: int | None = None  # the training loader, once the first trial has shown it
@@ -41,8 +34,7 @@ class TrialMeasure:
 
     def first(self) -> LoaderMeasurement:
         """Measure the training as it is, and find its loader; errors say why it cannot be tuned."""
-        rule = self._place.rule
-        place = replace(self._place, rule=replace(rule, warm_up=FIRST_WARM_UP))
+        place = self._place
         loading = self._experiment.loading
         given = LoaderArguments(
             loading.workers,
@@ -68,18 +60,15 @@ class TrialMeasure:
     def __call__(self, arguments: LoaderArguments) -> LoaderMeasurement:
         changed = self._is_command and arguments != self.start
         change = LoaderChange(self.created or 0, arguments) if changed else None
-        rule = replace(self._place.rule, warm_up=warm_up_of(arguments))
         try:
-            trial = run_trial(self._held(arguments), replace(self._place, rule=rule), change)
+            trial = run_trial(self._held(arguments), self._place, change)
         except WorkloadError as error:
             raise TrialError(f"training fails with {arguments}: {error}", kind="failed") from None
         self._check_writes(trial)
         if trial.ended == "memory":
             raise TrialError(f"more memory than the ceiling was used with {arguments}", kind="memory")
         if trial.ended == "limit":
-            raise TrialError(
-                f"too few minibatches within {self._place.rule.limit_s:.0f} s with {arguments}", kind="failed"
-            )
+            raise TrialError(f"{_too_few(trial)} with {arguments}", kind="failed")
         if trial.status:
             raise TrialError(f"the script fails with {arguments}: {trial.last_words}", kind="failed")
         found = self._read(trial, self._place.store.open(trial.run))
@@ -105,23 +94,22 @@ class TrialMeasure:
 
     def _read(self, trial: Trial, run: Run) -> LoaderMeasurement:
         loader = training_loader(run, slowest(find_loops(run)))
-        warm_up = TrialRule().warm_up
-        if loader.workers:
-            warm_up = max(warm_up, loader.workers * (loader.prefetch_factor or 2))
-        return measure_trial(run, warm_up, ram_use(trial, run))
+        return measure_trial(run, trial.rule.warm_up_of(loader), ram_use(trial, run))
 
     def _check_writes(self, trial: Trial) -> None:
         self.files = tuple(dict.fromkeys((*self.files, *trial.writes)))
-        if trial.writes and not self._allow_writes:
+        if trial.writes and not self._place.allow_writes:
             more = len(trial.writes) - 3
             named = ", ".join(trial.writes[:3]) + (f" and {more} more" if more > 0 else "")
             raise ScriptWrites(
-                f"the script wrote files ({named}), and every trial would do so again; add "
-                'arguments that stop it (--trial-args "--no-save"), or give --allow-writes if that does no harm',
+                f"the script was ended before it changed {named}, because every trial would change it again; add "
+                'arguments that stop that (--trial-args "--no-save"), or give --allow-writes if that does no harm',
                 files=trial.writes,
             )
 
     def _check_start(self, trial: Trial) -> None:
+        if trial.missing is not None:
+            raise UsageError(f"nothing can be measured or protected in this command: {trial.missing}")
         if trial.ended == "memory":
             raise UsageError(
                 "the training as it is uses more memory than the ceiling; give a larger --max-ram, or lower its batch "
@@ -134,8 +122,7 @@ class TrialMeasure:
             )
         if trial.ended == "limit":
             raise WorkloadError(
-                f"the script ran too few minibatches within {trial.rule.limit_s:.0f} s; see its output with edgetrain "
-                f"show {trial.run}",
+                f"the script ran {_too_few(trial)}; see what it printed with edgetrain show {trial.run}",
                 run=trial.run,
             )
 
@@ -150,6 +137,10 @@ class TrialMeasure:
         if kind == "too_short":
             return UsageError(f"{error}; give the script more epochs or data with --trial-args")
         return error
+
+
+def _too_few(trial: Trial) -> str:
+    return f"too few minibatches within {trial.rule.limit_s:.0f} s ({trial.minibatches} of at least {trial.needed})"
 
 
 def ram_use(trial: Trial, run: Run) -> RamUse | None:

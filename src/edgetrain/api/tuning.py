@@ -143,6 +143,7 @@ def tune(
         most_bytes=ceiling,
         progress=progress or (lambda stage, done, total: None),
         unified=open_device(device).spec.kind == "jetson",
+        allow_writes=options.allow_writes,
     )
     try:
         tuning = _Tuning(experiment, place, options, allowance, ceiling, on_trial or (lambda trial: None))
@@ -196,7 +197,7 @@ class _Tuning:
         on_trial: OnTrial,
     ) -> None:
         self.options, self.place, self.experiment = options, place, experiment
-        self.measure = TrialMeasure(experiment, place, options.allow_writes)
+        self.measure = TrialMeasure(experiment, place)
         self.best_mode: PowerMode | None = None
         self._allowance, self._ceiling, self._on_trial = allowance, ceiling, on_trial
         self._rows: list[TuneTrial] = []

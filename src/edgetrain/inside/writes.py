@@ -1,12 +1,13 @@
 """Lists the files that a program opens for writing, renames or removes outside temporary folders, as events.
 
 An audit hook sees what Python code does; `torch.save` writes in C++ and is watched by itself. What other C code writes
-(HDF5, safetensors) is not seen.
+(HDF5, safetensors) is not seen. With `STOP`, the process is killed before it makes the first such change.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -14,7 +15,8 @@ from typing import Any, Iterable
 
 from . import stream
 
-VARIABLE = "EDGETRAIN_LIST_WRITES"
+VARIABLE = "EDGETRAIN_LIST_WRITES"  # 1, or
+STOP = "stop"
 MOST = 100  # files named per process
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 # Not files of the user's: devices and pipes, what the kernel shows, shared memory.
@@ -27,9 +29,10 @@ CHANGES = {"os.rename": (0, 1), "os.remove": (0,), "os.rmdir": (0,), "os.truncat
 class WriteList:
     """The files of one process that were changed, each once."""
 
-    def __init__(self, run: str, temporary: Iterable[str]) -> None:
+    def __init__(self, run: str, temporary: Iterable[str], stop: bool = False) -> None:
         self._events = os.path.join(run, "events-inside.jsonl")
         self._left_out = tuple(os.path.realpath(path) for path in (run, *temporary)) + SYSTEM
+        self._stop = stop
         self._seen: set[str] = set()
         self._own = threading.local()
 
@@ -57,7 +60,10 @@ class WriteList:
             if name in self._seen or len(self._seen) >= MOST or self._is_left_out(name):
                 return
             self._seen.add(name)
-            stream.append_event(self._events, "write", "a file was opened for writing", pid=os.getpid(), file=name)
+            text = "a file was about to be changed" if self._stop else "a file was opened for writing"
+            stream.append_event(self._events, "write", text, pid=os.getpid(), file=name)
+            if self._stop:
+                os.kill(os.getpid(), signal.SIGKILL)  # the file is as it was, and no handler runs
         except Exception:  # listing must never end the user's program
             pass
         finally:
@@ -75,7 +81,7 @@ _lists: list[WriteList] = []
 def install(run: str) -> None:
     """List what this process writes from now on; it cannot be taken back."""
     if not _lists:
-        _lists.append(WriteList(run, (tempfile.gettempdir(),)))
+        _lists.append(WriteList(run, (tempfile.gettempdir(),), os.environ.get(VARIABLE) == STOP))
         sys.addaudithook(_lists[0].audit)
 
 

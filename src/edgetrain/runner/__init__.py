@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from edgetrain.runner.signals import Interrupted, Stopped
     from edgetrain.runner.simulated import simulate_run
     from edgetrain.runner.simulated_measure import SimulatedMeasure
-    from edgetrain.runner.trials import LoaderChange, Trial, TrialPlace, TrialRule, run_trial, temporary_folder
+    from edgetrain.runner.trial_watch import TrialPlace, TrialRule
+    from edgetrain.runner.trials import LoaderChange, Trial, run_trial, temporary_folder
     from edgetrain.runner.user import sudo_user, use_store_of
     from edgetrain.runner.workloads import count_memory, dataset_recipe, find_workload, generate_dataset, survey_dataset
 
@@ -102,11 +103,10 @@ __all__ = [
 ]
 
 _MODULES = {
+    "trial_watch": ("TrialPlace", "TrialRule"),
     "trials": (
         "LoaderChange",
         "Trial",
-        "TrialPlace",
-        "TrialRule",
         "run_trial",
         "temporary_folder",
     ),

@@ -25,6 +25,8 @@ WRAPPERS = (
     "setsid",
     "stdbuf",
 )
+# Programs whose training is not among their own child processes: a container's daemon or another machine starts it.
+STARTS_ELSEWHERE = (*ENGINES, "docker-compose", "kubectl", "ssh", "srun")
 VARIABLES = (
     "EDGETRAIN_RUN", "EDGETRAIN_TIMING", "EDGETRAIN_HOOK", "EDGETRAIN_STRETCH", "EDGETRAIN_STEP_S", "EDGETRAIN_LOADER",
     "EDGETRAIN_LIST_WRITES",
@@ -36,9 +38,8 @@ GLOBAL_WITH_VALUE = ("-H", "--host", "--context", "-c", "--config", "-l", "--log
 def run_position(command: Sequence[str]) -> int | None:
     """Return the position after `run` in a `docker run` command; None where the command is not one."""
     words = list(command)
-    names = [Path(word).name for word in words]
-    at = next((place for place, name in enumerate(names) if name in ENGINES), None)
-    if at is None or (at and names[0] not in WRAPPERS and "=" not in words[0]):
+    at = _program(words, ENGINES)
+    if at is None:
         return None
     at += 1
     while at < len(words) and words[at].startswith("-"):
@@ -46,6 +47,21 @@ def run_position(command: Sequence[str]) -> int | None:
     if words[at : at + 2] == ["container", "run"]:
         return at + 2
     return at + 1 if words[at : at + 1] == ["run"] else None
+
+
+def starts_elsewhere(command: Sequence[str]) -> str | None:
+    """Return the program of a command that trains in a container or on another machine; None for any other command."""
+    at = _program(command, STARTS_ELSEWHERE)
+    return None if at is None else Path(command[at]).name
+
+
+def _program(words: Sequence[str], among: Sequence[str]) -> int | None:
+    """Return the position of one of these programs, at the start of a command or after programs that start others."""
+    names = [Path(word).name for word in words]
+    at = next((place for place, name in enumerate(names) if name in among), None)
+    if at is None or (at and names[0] not in WRAPPERS and "=" not in words[0]):
+        return None
+    return at
 
 
 def with_hook(command: Sequence[str], hook: Path, run: Path, environment: Mapping[str, str]) -> list[str]:

@@ -1,12 +1,13 @@
-"""Memory of a trial's processes while it runs: proportional set sizes of everything in its session."""
+"""Memory of a trial's processes while it runs: what its session and all its descendants have and cannot give up."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgetrain.runner.trial_processes import family
+
 KIB = 1024
-SESSION_FIELD = 3  # in /proc/PID/stat, after the name
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,14 +17,14 @@ class ProcessMemory:
     pid: int
     parent: int
     total_bytes: int
-    own_bytes: int  # anonymous and shared memory: what cannot be given up
+    own_bytes: int  # anonymous and shared memory, swapped or not: what cannot be given up, as pages of files can
     private_bytes: int  # of it, what no other process has
     shared_bytes: int  # of it, shared memory: minibatches on their way
 
 
 @dataclass(slots=True)
 class MemoryWatch:
-    """Follows the processes of one session; keeps the largest values seen."""
+    """Follows the processes of one trial; keeps the largest values seen."""
 
     session: int
     root: Path = Path("/")
@@ -38,9 +39,10 @@ class MemoryWatch:
         """Read all processes once; return what they used together at this reading and the one before.
 
         Processes are read one after the other, so a fork in between counts its pages twice: one reading is no proof.
+        Pages of files (a memory-mapped dataset) do not count: the kernel gives them up when memory is needed.
         """
         found = session_memory(self.session, self.root)
-        total = sum(one.total_bytes for one in found)
+        total = sum(one.own_bytes for one in found)
         if self.unified:
             available = available_bytes(self.root)
             if self._available_bytes is None:
@@ -65,21 +67,22 @@ def available_bytes(root: Path = Path("/")) -> int:
 
 
 def session_memory(session: int, root: Path = Path("/")) -> list[ProcessMemory]:
-    """Return the memory of every process of a session; those that end meanwhile are left out."""
+    """Return the memory of every process of a session and of its leader's descendants; those that end are left out.
+
+    `torchrun` starts each training process in a session of its own.
+    """
     found = []
-    for folder in (root / "proc").iterdir():
-        if not folder.name.isdigit():
-            continue
+    for one in family(session, root):
         try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(fields[SESSION_FIELD]) != session:
-                continue
-            sizes = _rollup((folder / "smaps_rollup").read_text())
-        except (OSError, IndexError, ValueError):
+            sizes = _rollup((root / "proc" / str(one.pid) / "smaps_rollup").read_text())
+        except (OSError, ValueError):
             continue
-        shared = sizes.get("Pss_Shmem", 0)
-        own, private = sizes.get("Pss_Anon", 0) + shared, sizes.get("Private_Dirty", 0)
-        found.append(ProcessMemory(int(folder.name), int(fields[1]), sizes.get("Pss", 0), own, private, shared))
+        total, shared = sizes.get("Pss", 0), sizes.get("Pss_Shmem", 0)
+        # Kernels before 5.3 do not say of which kind the pages are: then all count.
+        own = sizes["Pss_Anon"] + shared if "Pss_Anon" in sizes else total
+        own += sizes.get("SwapPss", 0)
+        private = sizes.get("Private_Dirty", 0)
+        found.append(ProcessMemory(one.pid, one.parent, total, own, private, shared))
     return found
 
 

@@ -1,0 +1,198 @@
+"""Follows one trial from outside, and decides when it is over.
+
+A trial is over when its loop has taken `TrialRule.warm_up` minibatches (and all that the loader fetches ahead) and,
+after them, at least `TrialRule.minibatches` in at least `TrialRule.seconds`; a slow loop may end it with fewer after
+`TrialRule.most_seconds`. It is over before that where it would write files, needs too much memory, or runs without
+the recorder.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgetrain.record import FolderStore, LoaderFacts, Process, Run, read_run
+from edgetrain.runner.recording import Progress
+from edgetrain.runner.trial_memory import MemoryWatch
+from edgetrain.units import S_PER_US
+
+EVENTS = "events-inside.jsonl"  # written by the hook
+MEMORY_EVERY_S = 0.3
+ROWS_EVERY_S = 0.4
+STEPS_WITHOUT_LOADER = 50  # a loop that has made this many steps does not use a loader
+# The hook says that it was loaded as soon as a Python starts, before any import. Nothing protects the user's files
+# until then, so a command that has not started a Python with it by now is ended.
+ENTERED_WITHIN_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRule:
+    """When enough minibatches were seen."""
+
+    warm_up: int = 8  # not counted: caches, clocks, and the minibatches that fill the loader's queue
+    minibatches: int = 32
+    seconds: float = 2.5
+    most_seconds: float = 20.0  # a loop slower than that ends with at least `fewest`
+    fewest: int = 8
+    limit_s: float = 180.0  # from the start of the command: the trial is given up
+
+    def enough(self, count: int, seconds: float) -> bool:
+        """Whether this many minibatches after warm-up, in this time, are enough."""
+        full = count >= self.minibatches and seconds >= self.seconds
+        return full or (count >= self.fewest and seconds >= self.most_seconds)
+
+    def warm_up_of(self, loader: LoaderFacts | None) -> int:
+        """Return the minibatches that do not count: at least `warm_up`, and all that the loader fetches ahead."""
+        if loader is None or not loader.workers:
+            return self.warm_up
+        return max(self.warm_up, loader.workers * (loader.prefetch_factor or 2))
+
+    @property
+    def least(self) -> int:
+        """The minibatches after warm-up that a trial must have at its time limit."""
+        return self.fewest if self.limit_s >= self.most_seconds else self.minibatches
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPlace:
+    """Where trials run, the same for all of one search."""
+
+    store: FolderStore
+    device: str = "auto"
+    like: str | None = None
+    temporary: str | None = None  # TMPDIR of the trials
+    rule: TrialRule = TrialRule()
+    most_bytes: int | None = None  # a trial that uses more is ended at once
+    progress: Progress = lambda stage, done, total: None
+    unified: bool = False  # the accelerator's memory is the machine's RAM
+    allow_writes: bool = False  # False: a command is ended before it changes a file outside the temporary folder
+
+
+class TrialWatch:
+    """Follows one trial from outside and decides when it is over."""
+
+    def __init__(self, run: Path, place: TrialPlace, now_s: Callable[[], float] = time.monotonic) -> None:
+        self.ended = "by itself"
+        self.status: int | None = None
+        self.memory: MemoryWatch | None = None
+        self._run, self._place, self._now_s = run, place, now_s
+        self._began_s = self._memory_s = self._rows_s = now_s()
+        self._size = -1
+        self._events = EventTail(run / EVENTS)
+        self._hooked = False  # by a hook that says when it is loaded and which files are written
+        self._entered = self._wrote = False
+
+    def begin(self, session: int, hooked: bool = False) -> None:
+        """The program begins, in a session of its own; `hooked`: it is a command that the hook should enter."""
+        self.memory = MemoryWatch(session, unified=self._place.unified)
+        self._began_s, self._hooked = self._now_s(), hooked
+
+    def over(self) -> bool:
+        """Return whether to end the trial now; `ended` says why."""
+        now, place = self._now_s(), self._place
+        if self._hooked:
+            self._read_events()
+            if self._wrote and not place.allow_writes:
+                self.ended = "writes"
+                return True
+            if not self._entered and now - self._began_s > ENTERED_WITHIN_S:
+                self.ended = "not entered"
+                return True
+        if now >= self._memory_s:
+            self._memory_s = now + MEMORY_EVERY_S
+            used = self.memory.read() if self.memory else 0
+            if place.most_bytes is not None and used > place.most_bytes:
+                self.ended = "memory"
+                return True
+        if now - self._began_s > place.rule.limit_s:
+            self.ended = "limit"
+            return True
+        if now >= self._rows_s:
+            self._rows_s = now + ROWS_EVERY_S
+            size = sum(file.stat().st_size for file in self._run.glob("minibatches-*.ets"))
+            if size != self._size:
+                self._size = size
+                self.ended = judge_rows(read_run(self._run, light=True), place.rule)
+        return self.ended in ("enough", "no loader")
+
+    def command_ended(self, status: int) -> None:
+        """The command ended before it was ended: by itself, or by the hook because it was about to write a file."""
+        self._read_events()
+        if self._wrote and not self._place.allow_writes:
+            self.ended = "writes"
+        else:
+            self.ended, self.status = "by itself", status
+
+    def _read_events(self) -> None:
+        for event in self._events.read():
+            self._entered = self._entered or event.get("kind") == "entered"
+            self._wrote = self._wrote or event.get("kind") == "write"
+
+
+class EventTail:
+    """Reads the lines that are appended to an events file, each once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._place, self._rest = path, 0, b""
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return the events that came since the last call; a line that cannot be read is left out."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._place)
+                data = file.read()
+        except OSError:
+            return []
+        self._place += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [event for event in map(_event, lines) if isinstance(event, dict)]
+
+
+def _event(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def judge_rows(run: Run, rule: TrialRule) -> str:
+    """Return `enough` where every training process has enough minibatches, `no loader` where it will never have."""
+    training = []
+    for process in run.processes:
+        rows = process.minibatches
+        if not len(rows):
+            continue
+        trained = np.isin(rows["phase"], (1, 4))
+        fetched = trained & (rows["loader"] >= 0)
+        if np.count_nonzero(trained) >= STEPS_WITHOUT_LOADER and not fetched.any():
+            return "no loader"
+        if fetched.any():
+            asked_s = np.sort(rows["asked_us"][fetched]) * S_PER_US
+            steady = asked_s[_warm_up(process, fetched, rule) :]
+            training.append(rule.enough(len(steady), float(steady[-1] - steady[0]) if len(steady) else 0.0))
+    return "enough" if training and all(training) else "by itself"
+
+
+def _warm_up(process: Process, fetched: NDArray[np.bool_], rule: TrialRule) -> int:
+    numbers = process.minibatches["loader"][fetched]
+    number = int(np.bincount(numbers).argmax()) if len(numbers) else None
+    return rule.warm_up_of(next((one for one in process.facts.loaders if one.loader == number), None))
+
+
+def count_rows(run: Run, rule: TrialRule) -> tuple[int, int]:
+    """Return how many minibatches the process with the fewest has taken, and the least that it needs."""
+    counts = []
+    for process in run.processes:
+        rows = process.minibatches
+        if len(rows):
+            fetched = np.isin(rows["phase"], (1, 4)) & (rows["loader"] >= 0)
+            counts.append((int(np.count_nonzero(fetched)), _warm_up(process, fetched, rule) + rule.least))
+    trained = [one for one in counts if one[0]] or counts
+    return min(trained, default=(0, rule.warm_up + rule.least))
