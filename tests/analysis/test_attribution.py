@@ -200,7 +200,16 @@ def test_under_high_steal_there_is_no_verdict_but_a_doubt() -> None:
     assert [doubt.kind for doubt in said.doubts] == ["steal"]
     stolen = with_columns(workers, stolen_us=np.full(50, 9_000))
     assert not attribute(minibatches, stolen, parts.rows, parts.stall_s).verdict
-    assert attribute(minibatches, workers, parts.rows, parts.stall_s, steal_share=0.01).verdict
+    quiet = attribute(minibatches, workers, parts.rows, parts.stall_s, steal_share=0.01)
+    assert quiet.verdict and not quiet.doubts
+
+
+def test_under_moderate_steal_the_causes_are_given_with_a_doubt() -> None:
+    minibatches, workers = record(lambda batch: BatchCost(cpu=30_000), 50, 1, 5_000)
+    parts = break_down(minibatches)
+    said = attribute(minibatches, workers, parts.rows, parts.stall_s, steal_share=0.1)
+    assert said.verdict and said.preprocess_s.sum() > 0
+    assert [(doubt.kind, "uncertain" in doubt.text) for doubt in said.doubts] == [("steal", True)]
 
 
 def test_without_most_of_the_workers_rows_there_is_no_verdict() -> None:

@@ -31,8 +31,8 @@ LEAD = 32  # minibatches replayed before a block counts, so that it does not inh
 MAX_AHEAD = 1024  # minibatches searched for a pipeline's first filling
 MIN_KNOWN = 0.8  # with fewer worker rows than this share of the minibatches there is no verdict
 # Under steal the kernel's account of a thread no longer adds up: in trials 45-48 % blocked read as 54-83 % with a
-# quarter of the CPU time stolen. Above this share of it there is no verdict.
-MAX_STEAL = 0.05
+# quarter of the CPU time stolen. Above the first share of the CPU time there is a doubt, above the second no verdict.
+DOUBTED_STEAL, MAX_STEAL = 0.05, 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def attribute(
     laid = np.arange(len(block)) - begins[block] + first[block]  # place of each laid-out row among the ordered ones
     taken = rows[order[laid]]
     place, known = join(minibatches, workers, taken)
-    doubts = _doubts(workers, known, steal_share)
+    refused, doubts = _doubts(workers, known, steal_share)
     line = services(minibatches, workers, taken, place, known, block)
     counts_from = begins + counted - first
     parts = np.maximum(stall_by_cause(line.pipeline, begins, counts_from, begins + lengths), 0.0)
@@ -82,7 +82,7 @@ def attribute(
     split = np.empty_like(by_row)
     split[order] = by_row * stall_s[order, None]
     blocked, preprocess, contention, handover = split.T
-    return Attribution(blocked, preprocess, contention, handover, verdict=not doubts, doubts=doubts)
+    return Attribution(blocked, preprocess, contention, handover, not refused, (*refused, *doubts))
 
 
 def _in_passes(minibatches: Table, rows: Ints) -> Ints:
@@ -145,26 +145,26 @@ def _normalised(parts: Floats) -> Floats:
     return shares
 
 
-def _doubts(workers: Table, known: NDArray[np.bool_], steal_share: float | None) -> tuple[Doubt, ...]:
-    found = []
+def _doubts(
+    workers: Table, known: NDArray[np.bool_], steal_share: float | None
+) -> tuple[tuple[Doubt, ...], tuple[Doubt, ...]]:
+    """Return why there is no verdict, and what else makes it uncertain."""
+    refused, doubts = [], []
     wall = np.maximum(workers["fetched_us"] - workers["began_us"], 0).sum()
     stolen = np.maximum(workers["stolen_us"], 0).sum() / max(float(wall), 1.0)
     steal = max(stolen, steal_share or 0.0)
+    text = f"{steal:.0%} of the CPU time was stolen by this virtual machine's host: what made the loop wait is "
     if steal > MAX_STEAL:
-        found.append(
-            Doubt(
-                "steal",
-                f"{steal:.0%} of the CPU time was stolen by this virtual machine's host: what made the loop "
-                "wait is not known; measure again when the host is quiet",
-            )
-        )
+        refused.append(Doubt("steal", text + "not known; measure again when the host is quiet"))
+    elif steal > DOUBTED_STEAL:
+        doubts.append(Doubt("steal", text + "uncertain, because some of that time counts as blocked or contention"))
     share = float(known.mean())
     if share < MIN_KNOWN:
-        found.append(
+        refused.append(
             Doubt(
                 "workers_unseen",
                 f"only {share:.0%} of the minibatches have a record of the worker that made them: what made "
                 "the loop wait is not known; check whether a worker was killed",
             )
         )
-    return tuple(found)
+    return tuple(refused), tuple(doubts)
