@@ -35,6 +35,13 @@ EXPLAINED = (
     "median signed error; *stall right*: within 20 %, or within 2 % of the epoch; *covered*: inside the 90 % interval, "
     "which contains the spread between the three runs of the base, as `whatif` finds them in a store."
 )
+NAMES = (
+    "Names: workload (P: pictures, a paced step of 30 ms; L: digits, a paced step of 3 ms; C: pictures, a step on the "
+    "CPU; G: pictures, and S: digits, on the GPU), loader workers, then warm page cache or medium, then what else "
+    "changes (b32: batch size; half, most: share of the dataset that the page cache holds; x2: twice the data; pin: "
+    "page-locked memory). `P-w1-sd -8`: predicted from the base P-w1-sd, 8 % too low. Bases belong to neither half; a "
+    "base that is the only one of its family is not predicted."
+)
 
 
 def main() -> int:
@@ -78,7 +85,7 @@ def main() -> int:
         "",
         *markdown(found, unprobed, alone),
     ]
-    lines += ["", *details(found, settings, truths), ""]
+    lines += ["", NAMES, "", *details(found, settings, truths), ""]
     lines.append(f"`python benchmarks/whatif.py --device-set {options.device_set}`, {time.strftime('%Y-%m-%d')}")
     text = "\n".join(lines) + "\n"
     print(text)

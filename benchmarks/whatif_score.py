@@ -191,7 +191,7 @@ def three_rates_s(model: WhatIfModel, setting: PipelineSetting, missed: float) -
     fetch_s = 0.0
     if setting.medium is not None and setting.dataset is not None and missed > 0:
         medium = setting.medium
-        size = 4096.0 if setting.dataset.packed else setting.dataset.sample_bytes
+        size = setting.dataset.read_bytes
         served = min(workers, medium.at_once)
         fetch_s = missed * max((medium.read_s + size / medium.bytes_per_s) / served, size / medium.bytes_per_s)
     return setting.samples * max(fetch_s, prepare_s, compute_s)

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from edgetrain.api.repeats import MOST_REPEATS, find_repeats
+from edgetrain.analysis import summarize
+from edgetrain.api.repeats import MOST_REPEATS, began_alike, find_repeats
 from edgetrain.api.what_if import open_model
 from edgetrain.record import DeviceFacts, FolderStore, LoadingFacts, Manifest, WorkloadFacts
 from edgetrain.schema import Experiment, Limits, Loading, Origin, Workload
@@ -77,3 +78,15 @@ def test_the_spread_of_repeats_widens_the_intervals_and_is_reported():
 def test_two_runs_do_not_tell_how_much_runs_differ():
     run, other = Training(workers=1).run(), Training(workers=1, fetch_s=0.2).run()
     assert open_model(run, [other]).answer([]).between_runs_pct is None
+
+
+@pytest.mark.parametrize(
+    ("epochs", "shares", "alike"), [(2, (0.0, 1.0), True), (1, (0.0, 1.0), False), (1, (1.0, 0.97), True)]
+)
+def test_single_epochs_are_compared_only_where_they_met_the_same_page_cache(epochs, shares, alike):
+    one, other = (summarize(Training(workers=1, epochs=epochs).run()) for _ in range(2))
+    one, other = (
+        replace(each, epochs=(replace(each.epochs[0], cached_share_before=share), *each.epochs[1:]))
+        for each, share in zip((one, other), shares, strict=True)
+    )
+    assert began_alike(one, other) is alike

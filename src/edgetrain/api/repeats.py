@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from edgetrain.analysis import Summary
 from edgetrain.api.records import StoreLike, open_store
 from edgetrain.record import Manifest, Run
 from edgetrain.schema import Experiment
 
 MOST_REPEATS = 5  # the newest ones; each is read whole
 FINISHED = "finished"
+SAME_SHARE = 0.1  # of the dataset: the page cache of two runs that begin alike differs by less
 
 
 def find_repeats(run: Run, store: StoreLike = None) -> list[Run]:
@@ -33,6 +35,14 @@ def find_repeats(run: Run, store: StoreLike = None) -> list[Run]:
         if same and other.run != manifest.run:
             found.append(place.open(row.run))
     return found
+
+
+def began_alike(one: Summary, other: Summary) -> bool:
+    """Return whether two runs can be compared: by later epochs, or by single ones that met the same page cache."""
+    if len(one.epochs) > 1 and len(other.epochs) > 1:
+        return True
+    shares = [each.epochs[0].cached_share_before if each.epochs else None for each in (one, other)]
+    return None not in shares and abs((shares[0] or 0.0) - (shares[1] or 0.0)) < SAME_SHARE
 
 
 def _chosen(manifest: Manifest) -> Experiment | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,10 +11,11 @@ from edgetrain.api.mode_effects import ModeEffects
 from edgetrain.api.profiled import ProfiledSource
 from edgetrain.api.records import RunLike, StoreLike, open_run
 from edgetrain.api.records import summarize as sum_up
-from edgetrain.api.repeats import find_repeats
+from edgetrain.api.repeats import began_alike, find_repeats
 from edgetrain.errors import UsageError
 from edgetrain.lab import media as lab_media
 from edgetrain.lab import preset as lab_preset
+from edgetrain.lab import share_for as lab_core_speed
 from edgetrain.lab import step as lab_step
 from edgetrain.prediction import (
     BoardFacts,
@@ -26,7 +28,9 @@ from edgetrain.prediction import (
 )
 from edgetrain.record import Run
 from edgetrain.schema import DEFAULT_BATCH_SIZE, Scalar, StorageModel
+from edgetrain.workload import CATALOG
 
+PHOTOGRAPH = (800, 600)  # pixels, of the pictures that the table of presets gives a time for
 MAX_SWEPT = 64  # settings of one sweep
 
 
@@ -77,7 +81,8 @@ def model_of(
     """Return the model of a run that is summed up already."""
     given = None if repeats is None else [open_recorded(each, store) for each in repeats]
     others = find_repeats(run, store) if given is None else given
-    seconds = [mean for each in others if (mean := later_mean_s(sum_up(each).epochs)) is not None]
+    summaries = [each for each in map(sum_up, others) if began_alike(each, summary)]
+    seconds = [mean for each in summaries if (mean := later_mean_s(each.epochs)) is not None]
     return WhatIfModel(PipelinePredictor(run, summary, seconds), summary)
 
 
@@ -118,4 +123,26 @@ def _board(name: str, summary: Summary, changes: Mapping[str, Scalar]) -> BoardF
         step_s: float | None = lab_step(known.name, summary.workload.network or "", batch_size).seconds
     except UsageError:
         step_s = None
-    return BoardFacts(known.name, known.cores, float(known.cache_bytes), known.storage, known.image_s, step_s)
+    core_speed = None
+    trained_on_photographs = known.image_s is not None and _trained_on_photographs(summary)
+    if known.image_s is not None and not trained_on_photographs and summary.device.host == platform.node():
+        core_speed = lab_core_speed(known.image_s)
+    return BoardFacts(
+        known.name,
+        known.cores,
+        float(known.cache_bytes),
+        known.storage,
+        core_speed,
+        known.image_s if trained_on_photographs else None,
+        step_s,
+    )
+
+
+def _trained_on_photographs(summary: Summary) -> bool:
+    """Return whether the samples were photographs as those that a board's cores were measured with."""
+    about = summary.workload
+    known = CATALOG.get(about.network or "")
+    if known is None or known.picture != PHOTOGRAPH or not (known.file_bytes and about.dataset_bytes):
+        return False
+    size = about.dataset_bytes / max(1, about.dataset_files or 1)
+    return 0.5 < size / known.file_bytes < 2.0

@@ -33,7 +33,7 @@ def whatif(
     repeat: Annotated[
         list[str] | None,
         typer.Option(
-            help="Another run of the same setting, whose spread goes into the intervals; default: those in the store.",
+            help="Another run of the same setting; their spread widens the intervals. Default: those in the store.",
             show_default=False,
         ),
     ] = None,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from edgetrain.lazy import load_on_use
 
 if TYPE_CHECKING:
+    from edgetrain.lab.cpu import share_for
     from edgetrain.lab.hold import Lab
     from edgetrain.lab.images import forget_images, kept_images
     from edgetrain.lab.limits import MachineLimits, as_board, limits_for, resolve_limits
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from edgetrain.lab.tables import IMAGE_BYTES, Preset, StepTime, add_medium, media, medium, preset, presets, step
 
 _MODULES = {
+    "cpu": ("share_for",),
     "hold": ("Lab",),
     "images": ("forget_images", "kept_images"),
     "limits": ("MachineLimits", "as_board", "limits_for", "resolve_limits"),
@@ -64,6 +66,7 @@ __all__ = [
     "presets",
     "remove_groups",
     "resolve_limits",
+    "share_for",
     "step",
     "take_down",
     "training_bytes",

@@ -107,6 +107,7 @@ class DeviceFacts:
     serial: str | None = None
     host: str | None = None  # name of the machine in its network
     cores: int | None = None
+    usable_cores: int | None = None  # that affinity and CPU quota left to the run when it began
     ram_bytes: int | None = None
     gpu: str | None = None
     kernel: str | None = None

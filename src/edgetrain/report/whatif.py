@@ -33,8 +33,8 @@ def show_whatif(answer: WhatIfAnswer) -> RenderableType:
     epochs = len(answer.recorded)
     lines.append(
         Text(
-            f"\n[lo, hi] contains the true value in {level:.0%} of the cases; gain is over {epochs} epoch"
-            f"{'' if epochs == 1 else 's'}, against the recorded setting"
+            f"\n[lo, hi]: {level:.0%} interval (docs/results/whatif.md shows how often it held); gain is over {epochs} "
+            f"epoch{'' if epochs == 1 else 's'}, against the recorded setting"
         )
     )
     reproduced = "epoch" if epochs == 1 else "later epochs"
@@ -47,7 +47,7 @@ def show_whatif(answer: WhatIfAnswer) -> RenderableType:
     if answer.between_runs_pct is not None:
         lines.append(
             Text(
-                f"the intervals contain how much {answer.repeats + 1} runs of the recorded setting differ: "
+                f"the intervals include the spread between {answer.repeats + 1} runs of the recorded setting: "
                 f"{answer.between_runs_pct:.1f} % (standard deviation)"
             )
         )

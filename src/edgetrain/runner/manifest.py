@@ -24,6 +24,7 @@ from edgetrain.record import (
     RunnerFacts,
     WorkloadFacts,
 )
+from edgetrain.runner.allowance import read_allowance
 from edgetrain.runner.anchors import anchor, spell_wall
 from edgetrain.schema import Doubt, Experiment, Origin
 from edgetrain.version import __version__
@@ -104,6 +105,7 @@ def device_facts(device: Device) -> DeviceFacts:
         return DeviceFacts(**spec, governor="schedutil")
     return DeviceFacts(
         **spec,
+        usable_cores=read_allowance().usable_cores,
         governor=_first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         fan=_fan(),
         python=platform.python_version(),

@@ -37,6 +37,8 @@ class Training:
     wait_s: float = 0.0  # of each fetch, neither computing nor reading
     cold_read_s: float = 0.0  # added to each fetch of epoch 0, which then reads
     cold_minibatches: int | None = None  # of epoch 0, those that read; None: all
+    again_share: float = 0.0  # of the minibatches of later epochs, those that read again
+    pause_s: float = 0.0  # of the loop beside the step, after every tenth minibatch: an evaluation
     step_s: float = 0.030
     ship_s: float = 0.001
     receive_s: float = 0.001
@@ -87,7 +89,8 @@ class Training:
         asked = now
         for batch in range(self.minibatches):
             among = self.cold_minibatches is None or batch < self.cold_minibatches
-            cold = epoch == 0 and self.cold_read_s > 0 and among
+            again = int((batch + 1) * self.again_share) > int(batch * self.again_share)
+            cold = self.cold_read_s > 0 and (among if epoch == 0 else again)
             fetch_s = self.fetch_s + self.wait_s + (self.cold_read_s if cold else 0.0)
             if self.workers:
                 worker = batch % self.workers
@@ -120,7 +123,7 @@ class Training:
                     read_bytes=self.batch_size * IMAGE_BYTES if cold else 0, switches=2, faults=0, helpers=0,
                 )
             )  # fmt: skip
-            asked = done + 20e-6
+            asked = done + 20e-6 + (self.pause_s if batch % 10 == 9 else 0.0)
         return asked + 0.01
 
 

@@ -13,6 +13,7 @@ from edgetrain.prediction import (
     read_changes,
     read_pipeline,
 )
+from edgetrain.prediction.pipeline.changes import board_assumptions
 from edgetrain.schema import StorageModel, all_settings
 from tests.prediction.pipeline.recorded import IMAGE_BYTES, Training
 
@@ -45,6 +46,7 @@ def test_text_is_read_as_the_settings_type():
         ({"pin_memory": "perhaps"}, "write true or false"),
         ({"workers": 0, "prefetch": 4}, "contradict"),
         ({"ram": "4GiB", "page_cache": "1GB"}, "contradict"),
+        ({"cores": 4, "power_mode": "15W"}, "contradict"),
         ({"ram": "lots"}, "cannot read 'lots'"),
     ],
 )
@@ -87,6 +89,12 @@ def test_a_larger_dataset_has_more_of_everything():
     assert found.dataset.total_bytes == 4 * 80 * 16 * IMAGE_BYTES
 
 
+def test_a_dataset_larger_than_the_page_cache_needs_a_medium_to_read_from():
+    with pytest.raises(UsageError, match=r"dataset_scale=400.* more than the .* left for the page cache.*add storage="):
+        apply(dataset_scale=400)
+    assert apply(dataset_scale=400, storage="sd").cached_share() < 0.6
+
+
 def test_a_minibatch_cannot_hold_more_than_the_dataset():
     with pytest.raises(UsageError, match="more than the 1280 samples"):
         apply(batch_size=2000)
@@ -103,6 +111,19 @@ def test_a_paced_step_can_be_given_another_duration_and_a_real_one_cannot():
 def test_a_power_mode_changes_step_cpu_and_cores():
     found = apply(facts=ChangeFacts(MEDIA, mode=ModeEffect(2.0, 0.5, 4)))
     assert (found.step_time, found.cpu_speed, found.cores) == (2.0, 0.5, 4.0)
+
+
+def test_a_power_mode_changes_a_paced_step_too():
+    found = apply(facts=ChangeFacts(MEDIA, mode=ModeEffect(2.0, 0.5, 4)))
+    assert found.fixed_step_s == pytest.approx(2.0 * apply().fixed_step_s)
+
+
+@pytest.mark.parametrize(("core_speed", "speed", "says"), [(0.6, 0.6, "0.60 times as fast"), (None, 1.0, "not known")])
+def test_a_boards_cores_are_compared_by_photographs_only_where_the_run_trained_on_some(core_speed, speed, says):
+    board = BoardFacts("b", 6, 1e9, "hdd", core_speed)
+    assert apply(facts=ChangeFacts(MEDIA, board)).cpu_speed == speed
+    run = Training().run()
+    assert any(says in text for text in board_assumptions(read_pipeline(run, summarize(run)), board))
 
 
 def test_a_board_brings_its_cores_storage_page_cache_and_speed():

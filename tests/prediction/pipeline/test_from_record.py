@@ -5,15 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetrain.analysis import summarize
+from edgetrain.analysis import lru_hit_share, summarize
 from edgetrain.errors import PredictError
-from edgetrain.prediction import StepKind, calibrate, read_pipeline
+from edgetrain.prediction import StepKind, calibrate, read_pipeline, simulate_epoch
 from edgetrain.record import (
+    ArrayTable,
     BatchSizeFacts,
     ComputeFacts,
+    DeviceFacts,
     HandOverFacts,
     ImportFacts,
     LimitsRecord,
+    LoaderFacts,
     Process,
     WorkloadFacts,
 )
@@ -60,6 +63,80 @@ def test_a_medium_that_is_not_the_labs_is_known_from_its_reads():
     assert medium is not None
     per_image = medium.read_s + IMAGE_BYTES / medium.bytes_per_s
     assert per_image == pytest.approx(0.01, rel=0.1)
+
+
+def test_readers_that_waited_together_do_not_make_a_medium_slower():
+    one, four = (read(Training(workers=workers, cold_read_s=0.16)).setting.medium for workers in (1, 4))
+    assert one is not None and four is not None
+    assert four.bytes_per_s > 2.5 * one.bytes_per_s
+    assert four.read_s > one.read_s
+
+
+@pytest.mark.parametrize("workers", [0, 1, 4])
+def test_a_cold_first_epoch_is_reproduced_whatever_read_it(workers):
+    run = Training(workers=workers, cold_read_s=0.16, cores=8).run()
+    summary = summarize(run)
+    assert abs(calibrate(read_pipeline(run, summary)).first_error) < 0.05
+
+
+def test_what_later_epochs_read_again_tells_what_the_page_cache_held():
+    training = Training(workers=0, cold_read_s=0.16, again_share=0.5)
+    found = read(training).setting
+    assert found.dataset is not None and found.cache_bytes is not None
+    again = 1.0 - lru_hit_share(found.cache_bytes / found.dataset.cached_bytes)
+    assert again == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_dataset_that_was_not_read_again_fits_the_page_cache_and_a_larger_one_need_not():
+    found = read(
+        Training(workers=0, cold_read_s=0.16), device=DeviceFacts(name="host", cores=2, ram_bytes=10**9)
+    ).setting
+    assert found.dataset is not None and found.cached_share() == 1.0
+    larger = replace(found.dataset, total_bytes=40 * found.dataset.total_bytes)
+    assert replace(found, dataset=larger).cached_share() < 0.5
+
+
+@pytest.mark.parametrize(("usable", "cores"), [(None, 64), (4, 4), (128, 64)])
+def test_cores_are_those_that_the_training_could_use(usable, cores):
+    device = DeviceFacts(name="host", cores=64, usable_cores=usable, ram_bytes=32 << 30, threads=1)
+    assert read(Training(cores=64), device=device).setting.cores == cores
+
+
+def test_a_training_on_part_of_the_cores_meets_part_of_the_other_load():
+    device = DeviceFacts(name="host", cores=16, usable_cores=2, ram_bytes=32 << 30, threads=1)
+    found = read(Training(cores=16, other_cores=8.0), device=device)
+    assert found.setting.others == pytest.approx(1.0)
+    assert found.other_load == pytest.approx(0.5)
+
+
+def test_the_loader_is_the_training_loops_however_many_minibatches_another_delivered():
+    run = Training(workers=2).run()
+    other = LoaderFacts(1, 0, None, 1, True, False)
+    many = {name: np.concatenate([column, np.tile(column[:1], 400)]) for name, column in run.main.minibatches.items()}
+    for name, value in {"loader": 1, "phase": 2, "launched_us": -1, "done_us": -1}.items():
+        many[name][-400:] = value
+    facts = replace(run.main.facts, loaders=(*run.main.facts.loaders, other))
+    mixed = replace(run, processes=(replace(run.main, facts=facts, minibatches=ArrayTable(many)),))
+    found = read_pipeline(mixed, summarize(run))
+    assert found.setting.workers == 2 and not found.setting.pin_memory
+
+
+def test_minibatches_of_unknown_size_count_as_full_ones():
+    run = Training(workers=0).run()
+    rows = dict(run.main.minibatches.items())
+    rows["samples"] = np.full_like(rows["samples"], -1)
+    unknown = replace(run, processes=(replace(run.main, minibatches=ArrayTable(rows)),))
+    assert read_pipeline(unknown, summarize(unknown)).setting.samples == 80 * 16
+
+
+def test_what_the_loop_does_beside_its_steps_is_added_and_not_spread():
+    run = Training(workers=0, pause_s=0.5).run()
+    summary = summarize(run)
+    found = calibrate(read_pipeline(run, summary))
+    assert found.costs.aside_s == pytest.approx(0.05, rel=0.2)
+    assert abs(found.later_error) < 0.02
+    simulated = simulate_epoch(found.base.setting, found.costs, 1)
+    assert simulated.compute_s == pytest.approx(summary.epochs[1].compute_s, rel=0.03)
 
 
 def test_other_load_is_taken_from_the_telemetry():
@@ -153,8 +230,6 @@ def test_fetches_whose_counters_were_not_read_take_the_mean_of_the_others():
     workers = dict(run.main.workers.items())
     workers["cpu_us"] = workers["cpu_us"].copy()
     workers["cpu_us"][np.arange(len(workers["cpu_us"])) % 8 != 0] = -1
-    from edgetrain.record import ArrayTable
-
     sparse = replace(run, processes=(replace(run.main, workers=ArrayTable(workers)),))
     found = read_pipeline(sparse, summarize(sparse))
     assert found.costs.fetch_cpu_s.mean() == pytest.approx(0.07, rel=0.01)

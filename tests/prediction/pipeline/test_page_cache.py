@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgetrain.analysis import lru_hit_share
-from edgetrain.prediction.pipeline.page_cache import DatasetOnMedium, miss_chances, missed
+from edgetrain.prediction.pipeline.page_cache import DatasetOnMedium, cached_share_of, miss_chances, missed
 
 PICTURES = DatasetOnMedium(1e8, 1000, 1000)
 PACKED = DatasetOnMedium(784e3, 1000, 1)
@@ -60,3 +60,14 @@ def test_draws_keep_the_expected_number_in_every_stretch():
     drawn = missed(chances, np.random.default_rng(1))
     for start in range(0, 1000, 100):
         assert drawn[start : start + 100].sum() in (29, 30, 31)
+
+
+@pytest.mark.parametrize("cached", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_the_cached_share_is_found_again_from_what_is_read_again(cached):
+    assert cached_share_of(1.0 - lru_hit_share(cached)) == pytest.approx(cached, abs=0.01)
+
+
+def test_large_samples_of_a_packed_file_are_read_whole_and_small_ones_by_the_page():
+    small, large = DatasetOnMedium(784e3, 1000, 1), DatasetOnMedium(1e8, 1000, 4)
+    assert small.share_pages and small.read_bytes == 4096
+    assert large.packed and not large.share_pages and large.read_bytes == 1e5

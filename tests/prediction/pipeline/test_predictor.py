@@ -6,8 +6,8 @@ import pytest
 
 from edgetrain.analysis import summarize
 from edgetrain.prediction import BoardFacts, ChangeFacts, PipelinePredictor, WhatIfModel
-from edgetrain.record import BatchSizeFacts, ComputeFacts
-from edgetrain.schema import StorageModel
+from edgetrain.record import BatchSizeFacts, ComputeFacts, LimitsRecord
+from edgetrain.schema import LimitsAsked, StorageModel
 from tests.prediction.pipeline.recorded import Training
 
 SD = StorageModel("sd", 7e-3, 88e6)
@@ -114,6 +114,50 @@ def test_gains_are_against_the_recorded_setting_over_as_many_epochs():
     answer = model.answer([row])
     assert answer.base.gain_pct == 0
     assert [epoch.epoch for epoch in answer.recorded] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        Training(workers=0, cold_read_s=0.16, again_share=0.6),
+        Training(workers=2, cold_read_s=0.16, again_share=0.6, cores=8),
+        Training(workers=0, cold_read_s=0.16, cold_minibatches=24),
+        Training(workers=1, pause_s=0.4),
+    ],
+    ids=("reads again", "reads again with workers", "half cached", "evaluates"),
+)
+def test_the_recorded_training_is_predicted_to_take_as_long_as_it_took(training):
+    run = training.run()
+    summary = summarize(run)
+    base = WhatIfModel(PipelinePredictor(run, summary), summary).base
+    assert base.total_s.value == pytest.approx(sum(epoch.e2e_s for epoch in summary.epochs), rel=0.04)
+
+
+def test_a_faster_medium_is_no_loss_for_a_run_that_began_with_its_dataset_in_the_page_cache():
+    run = Training(workers=0).run(limits=LimitsRecord(LimitsAsked(storage=SD)))
+    summary = summarize(run)
+    model = WhatIfModel(PipelinePredictor(run, summary), summary)
+    ssd = ChangeFacts({"ssd": StorageModel("ssd", 0.1e-3, 500e6), "sd": SD})
+    row, same = model.row({"storage": "ssd"}, ssd), model.row({"storage": "sd"}, ssd)
+    assert abs(row.gain_pct) < 1.0 and any(text.startswith("gain: of later epochs") for text in row.assumed)
+    assert same.gain_pct == pytest.approx(0.0, abs=0.1)
+    assert not any(text.startswith("gain:") for text in same.assumed)
+
+
+def test_time_that_the_model_does_not_describe_is_said_where_there_is_much_of_it():
+    found = predictor(Training(workers=1))
+    assert not found.notes
+    found.pipeline = replace(found.pipeline, later_error=-0.4)
+    assert "only within 49%" in found.notes[0]
+
+
+def test_page_locked_memory_costs_the_loop_its_copy_where_there_are_no_workers():
+    gpu = Training(workers=0, gpu="a GPU", compute=ComputeFacts("cuda", "a GPU"), launch_s=0.005)
+    found = predictor(gpu)
+    setting, pinned = found.setting, replace(found.setting, pin_memory=True)
+    assert (
+        found.predict(pinned, cold=False).later.stall_s.value > found.predict(setting, cold=False).later.stall_s.value
+    )
 
 
 def test_the_stall_of_a_loop_that_only_waits_is_as_uncertain_as_its_time():

@@ -56,7 +56,8 @@ class BoardFacts:
     cores: int
     cache_bytes: float
     storage: str
-    image_s: float | None = None  # CPU time of one picture on one of its cores
+    core_speed: float | None = None  # of one of its cores, relative to one of the recording machine
+    image_s: float | None = None  # CPU time of one photograph on one of its cores, where the run trained on those
     step_s: float | None = None  # of this network on its accelerator
 
 
@@ -104,7 +105,7 @@ def _check_contradictions(changes: Mapping[str, Scalar]) -> None:
         for name in NEED_WORKERS:
             if name in changes:
                 raise UsageError(f"workers=0 and {name}={changes[name]} contradict each other: {name} needs workers")
-    for pair in (("ram", "page_cache"), ("preset", "power_mode")):
+    for pair in (("ram", "page_cache"), ("preset", "power_mode"), ("cores", "power_mode")):
         if all(name in changes for name in pair):
             raise UsageError(f"{pair[0]} and {pair[1]} contradict each other; give one of them")
 
@@ -142,9 +143,9 @@ def _with_board(pipeline: RecordedPipeline, setting: PipelineSetting, facts: Cha
     if board is None:
         return setting
     changed = replace(setting, cores=float(board.cores), cache_bytes=board.cache_bytes, others=0.0)
-    if board.image_s is not None:
-        per_sample_s = float(pipeline.costs.fetch_cpu_s.mean()) / pipeline.costs.batch_size
-        changed = replace(changed, cpu_speed=per_sample_s / board.image_s)
+    speed = _core_speed(pipeline, board)
+    if speed is not None:
+        changed = replace(changed, cpu_speed=speed)
     step = pipeline.costs.step
     if board.step_s is not None:
         changed = replace(changed, step_deviation=BOARD_STEP)
@@ -155,14 +156,27 @@ def _with_board(pipeline: RecordedPipeline, setting: PipelineSetting, facts: Cha
     return changed
 
 
+def _core_speed(pipeline: RecordedPipeline, board: BoardFacts) -> float | None:
+    """Return how fast a core of the board is, relative to the recorded run's; None where that is not known."""
+    if board.image_s is None:
+        return board.core_speed
+    per_sample_s = float(pipeline.costs.fetch_cpu_s.mean()) / pipeline.costs.batch_size
+    return per_sample_s / board.image_s
+
+
 def board_assumptions(pipeline: RecordedPipeline, board: BoardFacts) -> tuple[str, ...]:
     """Return what is assumed about a board that stands in for the recorded machine."""
-    if board.step_s is None or pipeline.costs.step.kind is StepKind.CPU:
+    speed = _core_speed(pipeline, board)
+    core = f"cores: the speed of those of {board.name} is not known, and that of the recording machine is used"
+    if speed is not None:
+        core = f"cores: one of {board.name} is {speed:.2f} times as fast as one of the recording machine"
+    if pipeline.costs.step.kind is StepKind.CPU:
+        step = f"step: computed by the CPU of {board.name}, as it was recorded"
+    elif board.step_s is None:
         step = f"step: its time on {board.name} is not known, and the recorded one is used"
     else:
         step = f"step: {spell_seconds(board.step_s)} on {board.name}, by published figures"
-    core = f"cores: the speed of those of {board.name} is not known, and the recorded one is used"
-    return (step, core) if board.image_s is None else (step,)
+    return step, core
 
 
 def in_mode(setting: PipelineSetting, mode: ModeEffect) -> PipelineSetting:
@@ -173,6 +187,7 @@ def in_mode(setting: PipelineSetting, mode: ModeEffect) -> PipelineSetting:
         cpu_speed=setting.cpu_speed * mode.cpu_speed,
         cores=float(mode.cores) if mode.cores is not None else setting.cores,
         step_deviation=mode.deviation,
+        fixed_step_s=None if setting.fixed_step_s is None else setting.fixed_step_s * mode.step_time,
     )
 
 
@@ -224,6 +239,18 @@ def _with_storage(
             "the run read nothing from its storage medium, so its speed is not known; add storage=ssd or another "
             f"of: {', '.join(facts.media)}"
         )
+    setting = _with_cache(setting, summary, changes)
+    dataset = setting.dataset
+    if "dataset_scale" in changes and dataset is not None and setting.medium is None and setting.cached_share() < 1.0:
+        raise UsageError(
+            f"dataset_scale={changes['dataset_scale']} makes a dataset of {spell_bytes(dataset.total_bytes)}, more "
+            f"than the {spell_bytes(setting.cache_bytes or 0.0)} left for the page cache, and the run read nothing "
+            f"from its storage medium; add storage=ssd or another of: {', '.join(facts.media)}"
+        )
+    return setting
+
+
+def _with_cache(setting: PipelineSetting, summary: Summary, changes: Mapping[str, Scalar]) -> PipelineSetting:
     if "page_cache" in changes:
         return replace(setting, cache_bytes=float(parse_bytes(str(changes["page_cache"]))))
     if "ram" in changes:

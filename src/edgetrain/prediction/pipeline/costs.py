@@ -145,6 +145,7 @@ class PipelineCosts:
     fork_s: float = FORK_S
     worker_start_s: float = WORKER_START_CPU_S
     tail_s: float = 0.0  # between the last step of an epoch and its end
+    aside_s: float = 0.0  # of the loop per minibatch, beside all that is simulated: evaluation, checkpoints
     minibatch_bytes: float = 0.0
     fetch_by_batch: CostByBatchSize | None = None  # None: not measured
     step_by_batch: CostByBatchSize | None = None

@@ -90,7 +90,7 @@ def simulate_epoch(
     simulation = _Simulation(setting, costs, drawn, reads, starts=epoch == 0 or not setting.persistent)
     simulation.run()
     warm_up_s = costs.step.warm_up_s * setting.step_time if epoch == 0 else 0.0
-    return simulation.result(setting.minibatches, costs.tail_s, warm_up_s)
+    return simulation.result(setting.minibatches, costs, warm_up_s)
 
 
 def _reads(
@@ -148,8 +148,8 @@ class _Simulation:
         self.interpreter.items.append(0)
         self.pinned = setting.pin_memory and costs.step.kind is StepKind.ACCELERATOR
         self.windows = request_sizes(setting.dataset, costs.requests_per_sample)
-        self.packed = setting.dataset is not None and setting.dataset.packed
-        self.positions = 0.0  # of requests to a packed file, some lie beside the one before
+        self.share_pages = setting.dataset is not None and setting.dataset.share_pages
+        self.positions = 0.0  # of requests to pages of a packed file, some lie beside the one before
 
     def run(self) -> None:
         self.engine.start(self._loop())
@@ -174,6 +174,8 @@ class _Simulation:
                     sent += 1
             else:
                 yield from self._fetch(number)
+                if self.pinned:
+                    yield (COMPUTE, self.drawn.pin_s, 1)
             self.ready_s[number] = engine.now_s
             if workers and number:
                 yield (COMPUTE, self.drawn.hand_over.release_s, 1)
@@ -296,7 +298,7 @@ class _Simulation:
     def _read(self, sample_s: float) -> Generator[Need, None, float]:
         """Read one sample in dependent requests with work between them; return the CPU work that is left after."""
         windows = self.windows
-        self.positions += POSITIONED_PAGES if self.packed else 1.0
+        self.positions += POSITIONED_PAGES if self.share_pages else 1.0
         positioned = self.positions >= 1.0
         self.positions -= positioned
         between_s = (BETWEEN_READS * sample_s + self.costs.cold_cpu_s / self.setting.cpu_speed) / len(windows)
@@ -307,7 +309,7 @@ class _Simulation:
 
     # What came out
 
-    def result(self, minibatches: int, tail_s: float, warm_up_s: float) -> SimulatedEpoch:
+    def result(self, minibatches: int, costs: PipelineCosts, warm_up_s: float) -> SimulatedEpoch:
         """Cut each minibatch as the record of a real run is cut, and scale to the whole epoch."""
         asked, ready, done = self.asked_s, self.ready_s, self.done_s
         begin = np.concatenate([asked[:1], done[:-1]])
@@ -325,7 +327,7 @@ class _Simulation:
         filling = min(self.count - 1, max(1, self.setting.workers * self.setting.prefetch))
         scale = (minibatches - filling) / max(1, self.count - filling)
         total = {name: float(each[:filling].sum() + each[filling:].sum() * scale) for name, each in parts.items()}
-        total["overhead_s"] += tail_s
+        total["overhead_s"] += costs.tail_s + costs.aside_s * minibatches
         total["compute_s"] += warm_up_s
         lasted_s = float(done[-1]) * max(1, self.setting.workers)
         reads = 0.0 if self.reads is None else float(np.mean(self.reads))
@@ -342,7 +344,7 @@ def request_sizes(dataset: DatasetOnMedium | None, requests: float | None = None
     """Return the sizes of the requests that read one sample; `requests` of them, where they were counted."""
     if dataset is None:
         return [0.0]
-    if dataset.packed:
+    if dataset.share_pages:
         return [float(PAGE_BYTES)]
     if requests is not None:
         count = max(1, round(requests))

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from edgetrain.analysis import lru_hit_share
+
 PAGE_BYTES = 4096
 Floats = NDArray[np.float64]
 
@@ -34,6 +36,16 @@ class DatasetOnMedium:
     def sample_bytes(self) -> float:
         """Bytes that one sample takes on the medium."""
         return self.total_bytes / max(1, self.samples)
+
+    @property
+    def share_pages(self) -> bool:
+        """Whether a page holds more than one sample, so that reading one brings others along."""
+        return self.packed and self.sample_bytes < PAGE_BYTES
+
+    @property
+    def read_bytes(self) -> float:
+        """Bytes that are read for one sample: whole pages of a packed file."""
+        return max(float(PAGE_BYTES), self.sample_bytes) if self.packed else self.sample_bytes
 
     @property
     def cached_bytes(self) -> float:
@@ -60,6 +72,18 @@ def miss_chances(positions: Floats, cached_share: float, epoch: int, dataset: Da
         return np.full_like(positions, (1.0 - taken) ** epoch)
     left = np.maximum(1.0 - positions, 1e-9)
     return np.minimum(1.0, (1.0 - cached_share) / left)
+
+
+def cached_share_of(read_again: float) -> float:
+    """Return the cached share of the dataset with which an epoch reads this share again: `miss_chances`, inverted."""
+    if read_again <= 0.0:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        too_little = 1.0 - lru_hit_share(middle) > read_again
+        low, high = (middle, high) if too_little else (low, middle)
+    return low
 
 
 def missed(chances: Floats, rng: np.random.Generator) -> NDArray[np.bool_]:

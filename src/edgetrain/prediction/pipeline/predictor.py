@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp, hypot
+from math import exp, expm1, hypot
 
 from edgetrain.analysis import Summary
 from edgetrain.prediction.pipeline.calibrate import CalibratedPipeline, calibrate
@@ -17,7 +17,6 @@ from edgetrain.prediction.pipeline.uncertainty import (
     LEVEL,
     QUANTILE,
     WIDER,
-    Variation,
     busy_share_matters,
     draw_variations,
     interval,
@@ -28,6 +27,7 @@ from edgetrain.record import Run
 from edgetrain.schema import Estimate, Origin
 
 MUCH_WAITING = 0.2  # of a fetch: more workers help only if they can wait at the same time
+LARGE_ERROR = 0.25  # of an epoch, as a logarithm: a larger one is said
 REPLICAS = 12
 REPLICA_BUDGET = Budget(minibatches=96, samples=1600)
 COLD, WARM = "cold", "warm"
@@ -84,11 +84,23 @@ class PipelinePredictor:
 
     def __init__(self, run: Run, summary: Summary, repeats_s: Sequence[float] = ()) -> None:
         """`repeats_s` are durations of a later epoch in other runs of the same setting."""
-        self.base: RecordedPipeline = read_pipeline(run, summary)
-        self.pipeline: CalibratedPipeline = calibrate(self.base)
+        self.pipeline: CalibratedPipeline = calibrate(read_pipeline(run, summary))
+        self.base: RecordedPipeline = self.pipeline.base
         self._power: PowerByPart | None = power_by_part(summary)
         self.repeats = len(repeats_s)
         self.between_runs = spread_between_runs(later_mean_s(self.base.epochs), repeats_s)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the record lacks, and how wrong the model is where it is very wrong."""
+        error = max(abs(self.pipeline.first_error), abs(self.pipeline.later_error))
+        if error <= LARGE_ERROR:
+            return self.base.notes
+        return (
+            *self.base.notes,
+            f"the model reproduces the recorded epochs only within {expm1(error):.0%}: something that it does not "
+            "describe takes time, so its answers are uncertain",
+        )
 
     @property
     def setting(self) -> PipelineSetting:
@@ -100,8 +112,8 @@ class PipelinePredictor:
     ) -> PointPrediction:
         """Predict one setting without intervals, in a tenth of the time; the values are those of `predict`."""
         points = []
-        for epoch, missed_share in ((0, None if cold else 0.0), (1, None)):
-            found = self._simulate(setting, epoch, missed_share, seed)
+        for epoch, missed_share in ((0, self._first_missed(setting, cold)), (1, None)):
+            found = self._simulate(setting, epoch, missed_share, cold, seed)
             known = None if self._power is None or power is None else self._power.scaled(power)
             energy_j = None if known is None else known.spent_j(found.e2e_s, found.stall_s)
             points.append(EpochPoint(found.e2e_s, found.stall_s, found.compute_s, energy_j))
@@ -122,24 +134,24 @@ class PipelinePredictor:
         simulation: whatever is more urgent can run then.
         """
         assumed = self._assumed(setting)
-        spread = spread_of(self.pipeline, setting)
-        variations = draw_variations(spread, REPLICAS, seed)
-        first = self._epoch(setting, 0, None if cold else 0.0, variations, power, seed, pause)
-        later = self._epoch(setting, 1, None, variations, power, seed, pause)
+        first = self._epoch(setting, 0, cold, power, seed, pause)
+        later = self._epoch(setting, 1, cold, power, seed, pause)
         return PipelinePrediction(setting, first, later, assumed)
 
     def _epoch(
         self,
         setting: PipelineSetting,
         epoch: int,
-        missed_share: float | None,
-        variations: Sequence[Variation],
+        cold: bool,
         power: float | None,
         seed: int,
         pause: Callable[[], None],
     ) -> EpochPrediction:
         costs = self.pipeline.costs
-        whole = self._simulate(setting, epoch, missed_share, seed)
+        missed_share = None if epoch else self._first_missed(setting, cold)
+        spread = spread_of(self.pipeline, setting, self._error(epoch, cold))
+        variations = draw_variations(spread, REPLICAS, seed)
+        whole = self._simulate(setting, epoch, missed_share, cold, seed)
         centre = simulate_epoch(setting, costs, epoch, seed, REPLICA_BUDGET, missed_share)
         replicas = []
         for each in variations:
@@ -155,18 +167,34 @@ class PipelinePredictor:
         energy = None
         if self._power is not None and power is not None:
             energy = self._power.scaled(power).energy_j(estimates["e2e_s"], estimates["stall_s"])
-        cache = COLD if epoch == 0 and missed_share is None else WARM
+        cache = COLD if epoch == 0 and cold else WARM
         return EpochPrediction(cache, energy_j=energy, read_share=whole.missed_share, **estimates)
 
-    def _simulate(self, setting: PipelineSetting, epoch: int, missed_share: float | None, seed: int) -> SimulatedEpoch:
+    def _first_missed(self, setting: PipelineSetting, cold: bool) -> float | None:
+        """Return the share of the first epoch's samples to read; None: as an empty page cache makes it.
+
+        The recorded dataset on its recorded medium lay in the page cache as far as it did when the run began.
+        """
+        if not cold:
+            return 0.0
+        base = self.base.setting
+        same = setting.dataset == base.dataset and setting.medium == base.medium and self.base.began_cold
+        return self.base.missed_shares[0] if same else None
+
+    def _simulate(
+        self, setting: PipelineSetting, epoch: int, missed_share: float | None, cold: bool, seed: int
+    ) -> SimulatedEpoch:
         """Simulate an epoch, corrected by what the model gets wrong of the recorded one.
 
         So the recorded setting is predicted as it was recorded, and a change without effect shows none.
         """
         found = simulate_epoch(setting, self.pipeline.costs, epoch, seed, missed_share=missed_share)
-        cold = missed_share is None
+        return found.scaled(exp(-self._error(epoch, cold)))
+
+    def _error(self, epoch: int, cold: bool) -> float:
+        """Return what the model gets wrong of the recorded epoch that is most like one: log of simulated over true."""
         started_alike = epoch == 0 and cold == self.base.began_cold
-        return found.scaled(exp(-(self.pipeline.first_error if started_alike else self.pipeline.later_error)))
+        return self.pipeline.first_error if started_alike else self.pipeline.later_error
 
     def _assumed(self, setting: PipelineSetting) -> tuple[str, ...]:
         """Return what was not recorded and matters for a setting."""
@@ -186,8 +214,11 @@ class PipelinePredictor:
             found.append("waiting of fetches that read nothing: assumed to overlap between workers, as a lock does not")
         if setting.threads != base.threads and costs.step.kind is StepKind.CPU:
             found.append("threads of a step: their gain was not measured")
+        sizes = [each.dataset.total_bytes if each.dataset is not None else 0.0 for each in (base, setting)]
+        if sizes[1] > sizes[0] and setting.cache_bytes is None:
+            found.append("page cache: the machine's RAM was not recorded, so the larger dataset is assumed to fit")
         if setting.pin_memory and not base.pin_memory:
-            found.append("page-locked memory: the run did not use it")
+            found.append("page-locked memory: the run did not use it; copies with non_blocking=True")
         return tuple(found)
 
 

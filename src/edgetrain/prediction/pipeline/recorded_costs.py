@@ -20,7 +20,7 @@ from edgetrain.prediction.pipeline.costs import (
     fit_batch_sizes,
 )
 from edgetrain.prediction.pipeline.epoch import request_sizes
-from edgetrain.prediction.pipeline.page_cache import PAGE_BYTES, DatasetOnMedium
+from edgetrain.prediction.pipeline.page_cache import DatasetOnMedium
 from edgetrain.prediction.pipeline.steps import step_costs
 from edgetrain.record import LoaderFacts, Run
 from edgetrain.units import S_PER_US
@@ -94,7 +94,8 @@ def recorded_costs(record: RecordedFetches) -> PipelineCosts:
     if hand_over is None:
         assumed.add("hand-over")
         hand_over = assumed_hand_over(minibatch_bytes)
-    step, release_s = step_costs(run, record.summary, record.rows, settled)
+    pinned = bool(record.loader and record.loader.pin_memory)
+    step, release_s = step_costs(run, record.summary, record.rows, settled, pinned)
     if record.workers and release_s is not None:
         hand_over = replace(hand_over, release_s=release_s)
     fetch_by_batch, step_by_batch = _batch_scaling(run, record.batch_size)
@@ -186,8 +187,7 @@ def _cold_cpu_s(record: RecordedFetches, cpu_s: Floats, cold: Bools, warm_s: flo
     dataset = record.dataset
     if dataset is None or cold.sum() < MIN_SEEN:
         return None
-    size = float(PAGE_BYTES) if dataset.packed else dataset.sample_bytes
-    missed = float(record.rows.read_bytes[cold].sum()) / size
+    missed = float(record.rows.read_bytes[cold].sum()) / dataset.read_bytes
     extra_s = float(cpu_s[cold].sum()) - warm_s * FIRST_EPOCH * float(cold.sum())
     return max(0.0, extra_s / max(1.0, missed))
 

@@ -22,12 +22,16 @@ CPU_FIXED_S = 1e-3  # of a step on the CPU, what does not follow the batch size 
 
 
 def step_costs(
-    run: Run, summary: Summary, rows: RecordedRows, chosen: NDArray[np.bool_]
+    run: Run, summary: Summary, rows: RecordedRows, chosen: NDArray[np.bool_], pinned: bool = False
 ) -> tuple[StepCosts, float | None]:
-    """Return the costs of a step, and what freeing the previous minibatch takes where that is seen."""
+    """Return the costs of a step, and what freeing the previous minibatch takes where that is seen.
+
+    `pinned`: minibatches came from page-locked memory.
+    """
     copying = rows.copying_s
     begin = np.where(np.isnan(copying), rows.ready_s, copying)
     step, release_s = _step_costs(run, summary, rows, chosen, begin)
+    step = replace(step, pinned=pinned and step.kind is StepKind.ACCELERATOR)
     if step.kind is StepKind.PACED:
         return step, release_s
     return replace(step, warm_up_s=_warm_up_s(rows)), release_s
@@ -55,8 +59,7 @@ def _step_costs(
         fixed_s = min(CPU_FIXED_S, 0.5 * float(np.median(step_s)))
         threads = run.main.facts.threads or summary.device.threads or 1
         return StepCosts(StepKind.CPU, step_s, fixed_s=fixed_s, threads=threads, gap_s=gap_s), release_s
-    pinned = any(loader.pin_memory for loader in run.main.facts.loaders)
-    step = _on_accelerator(rows, chosen, gap_s, pinned)
+    step = _on_accelerator(rows, chosen, gap_s)
     if kind == SIMULATED:
         # A simulated board says nothing about the host: its steps are computed as they are.
         return replace(step, step_s=rows.parts.compute_s[chosen], launch_s=0.0, busy=1.0), None
@@ -80,7 +83,7 @@ def _gap_s(rows: RecordedRows, chosen: NDArray[np.bool_]) -> float:
     return max(0.0, float(np.median(gap[inside]))) if inside.any() else 0.0
 
 
-def _on_accelerator(rows: RecordedRows, chosen: NDArray[np.bool_], gap_s: float, pinned: bool) -> StepCosts:
+def _on_accelerator(rows: RecordedRows, chosen: NDArray[np.bool_], gap_s: float) -> StepCosts:
     parts = rows.parts
     compute_s, copy_s = parts.compute_s[chosen], parts.copy_s[chosen]
     ahead = steps_ahead(rows, chosen)
@@ -98,7 +101,6 @@ def _on_accelerator(rows: RecordedRows, chosen: NDArray[np.bool_], gap_s: float,
         copy_s=float(np.median(copy_s)) if parts.copy_seen else 0.0,
         gap_s=max(0.0, gap_s),
         ahead=ahead,
-        pinned=pinned,
         busy=busy,
     )
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from edgetrain.prediction.pipeline.calibrate import CalibratedPipeline
 from edgetrain.prediction.pipeline.costs import HandOver, PipelineCosts, StepKind
-from edgetrain.prediction.pipeline.from_record import RecordedPipeline
+from edgetrain.prediction.pipeline.from_record import RECORDED_MEDIUM, RecordedPipeline
 from edgetrain.prediction.pipeline.setting import PipelineSetting
 
 LEVEL = 0.9
@@ -51,8 +51,8 @@ class InputSpread:
     model: float = MODEL
 
 
-def spread_of(pipeline: CalibratedPipeline, setting: PipelineSetting) -> InputSpread:
-    """Return how uncertain each input is for one setting."""
+def spread_of(pipeline: CalibratedPipeline, setting: PipelineSetting, error: float) -> InputSpread:
+    """Return how uncertain each input is for one setting; `error` is the model's of the recorded epoch, corrected."""
     base, costs = pipeline.base, pipeline.costs
     doublings = abs(float(np.log2(setting.batch_size / costs.batch_size)))
     fetch = (BATCH_SIZE_FETCH if costs.fetch_by_batch is None else BATCH_SIZE_PROBED) * doublings
@@ -68,8 +68,8 @@ def spread_of(pipeline: CalibratedPipeline, setting: PipelineSetting) -> InputSp
     reads = setting.medium is not None and setting.dataset is not None
     new_workers = (setting.workers > 0) != (base.setting.workers > 0)
     new_reads = reads and max(base.missed_shares, default=0.0) < 0.3
-    model = MODEL + NEW_REGIME * (int(new_workers) + int(new_reads)) + 0.5 * abs(pipeline.later_error)
-    medium = MEDIUM_FROM_READS if setting.medium is not None and setting.medium.name == "recorded" else MEDIUM
+    model = MODEL + NEW_REGIME * (int(new_workers) + int(new_reads)) + 0.5 * abs(error)
+    medium = MEDIUM_FROM_READS if setting.medium is not None and setting.medium.name == RECORDED_MEDIUM else MEDIUM
     return InputSpread(
         speed=_speed(base),
         hand_over=HAND_OVER_ASSUMED if "hand-over" in costs.assumed and setting.workers else 0.1,

@@ -17,6 +17,10 @@ from edgetrain.prediction.pipeline.predictor import (
 from edgetrain.prediction.pipeline.setting import PipelineSetting
 from edgetrain.schema import Doubt, Estimate, Scalar
 
+LATER_GAIN = (
+    "gain: of later epochs, because the recorded run found its dataset in the page cache and this one would not"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedEpoch:
@@ -38,7 +42,7 @@ class WhatIfRow:
     later: EpochPrediction
     total_s: Estimate  # of as many epochs as were recorded
     gain_pct: float  # of the total, against the recorded setting; negative: slower
-    assumed: tuple[str, ...]
+    assumed: tuple[str, ...]  # and what the gain is of, where it is not of the total
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +98,35 @@ class WhatIfModel:
     ) -> WhatIfRow:
         """Predict a setting that was made otherwise than by changes of declared settings."""
         predicted = self.predictor.predict(setting, self._cold(setting), _power(facts), pause=pause)
-        predicted = replace(predicted, assumed=(*self._assumed_of(facts), *predicted.assumed))
-        return self._row(changes, predicted, self.base)
+        notes = (*self._assumed_of(facts), *self._gain_note(setting))
+        return self._row(changes, replace(predicted, assumed=(*notes, *predicted.assumed)), self.base)
 
     def values(self, changes: Mapping[str, Scalar], facts: ChangeFacts | None = None) -> WhatIfValues:
         """Predict one set of changes without intervals."""
         setting = changed_setting(self.predictor.base, self.summary, changes, facts)
         found = self.predictor.predict_point(setting, self._cold(setting), _power(facts))
         total_s = found.first.e2e_s + max(0, self.epochs - 1) * found.later.e2e_s
-        gain_pct = 100.0 * (1.0 - total_s / self.base.total_s.value)
-        return WhatIfValues(found.later, total_s, gain_pct, (*self._assumed_of(facts), *found.assumed))
+        gain_pct = self._gain_pct(setting, total_s, found.later.e2e_s)
+        assumed = (*self._assumed_of(facts), *self._gain_note(setting), *found.assumed)
+        return WhatIfValues(found.later, total_s, gain_pct, assumed)
 
     def _assumed_of(self, facts: ChangeFacts | None) -> tuple[str, ...]:
         return board_assumptions(self.predictor.base, facts.board) if facts is not None and facts.board else ()
 
     def _cold(self, setting: PipelineSetting) -> bool:
-        return self.predictor.base.began_cold or setting.medium is not self.predictor.setting.medium
+        return self.predictor.base.began_cold or setting.medium != self.predictor.setting.medium
+
+    def _starts_alike(self, setting: PipelineSetting) -> bool:
+        return self._cold(setting) == self.predictor.base.began_cold
+
+    def _gain_note(self, setting: PipelineSetting) -> tuple[str, ...]:
+        return () if self._starts_alike(setting) else (LATER_GAIN,)
+
+    def _gain_pct(self, setting: PipelineSetting, total_s: float, later_s: float) -> float:
+        """Return the gain against the recorded setting; of later epochs where the first ones start differently."""
+        if self._starts_alike(setting):
+            return 100.0 * (1.0 - total_s / self.base.total_s.value)
+        return 100.0 * (1.0 - later_s / self.base.later.e2e_s.value)
 
     def answer(self, rows: Sequence[WhatIfRow], swept: str | None = None) -> WhatIfAnswer:
         """Return the answer with these rows."""
@@ -123,7 +140,7 @@ class WhatIfModel:
             base=self.base,
             settings=tuple(rows),
             model_error_pct=100.0 * self.predictor.pipeline.later_error,
-            notes=self.predictor.base.notes,
+            notes=self.predictor.notes,
             doubts=self.summary.doubts,
             repeats=self.predictor.repeats,
             between_runs_pct=100.0 * self.predictor.between_runs or None,
@@ -132,7 +149,7 @@ class WhatIfModel:
 
     def _row(self, changes: Mapping[str, Scalar], predicted: PipelinePrediction, base: WhatIfRow | None) -> WhatIfRow:
         total = total_of(predicted.first.e2e_s, predicted.later.e2e_s, self.epochs)
-        gain = 0.0 if base is None else 100.0 * (1.0 - total.value / base.total_s.value)
+        gain = 0.0 if base is None else self._gain_pct(predicted.setting, total.value, predicted.later.e2e_s.value)
         return WhatIfRow(dict(changes), predicted.first, predicted.later, total, gain, predicted.assumed)
 
 
