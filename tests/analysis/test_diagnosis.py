@@ -18,6 +18,7 @@ from edgetrain.analysis.diagnosis import (
     COMPUTE,
     CONTENTION,
     ELSEWHERE,
+    FEWEST_MINIBATCHES,
     HAND_OVER,
     PREPROCESSING,
     STORAGE_ALWAYS,
@@ -25,7 +26,8 @@ from edgetrain.analysis.diagnosis import (
     UNKNOWN,
     judge,
 )
-from edgetrain.record import ComputeFacts, Process
+from edgetrain.prediction.pipeline.recorded_costs import MIN_MINIBATCHES
+from edgetrain.record import ArrayTable, ComputeFacts, Process
 from tests.prediction.pipeline.recorded import Training
 
 
@@ -179,3 +181,63 @@ def test_the_size_of_a_minibatch_is_that_of_the_loader_that_was_trained_from():
 
 def test_a_loop_without_minibatches_has_no_training_loader():
     assert training_loader(find_loop(Process())) is None
+
+
+def with_facts(run, **loader):
+    """Return a run whose loader is known to be otherwise."""
+    found = tuple(replace(each, **loader) for each in run.main.facts.loaders)
+    return replace(run, processes=(replace(run.main, facts=replace(run.main.facts, loaders=found)),))
+
+
+def with_rows(run, minibatches=None, workers=None):
+    """Return a run with columns of its tables replaced."""
+    tables = {"minibatches": (run.main.minibatches, minibatches), "workers": (run.main.workers, workers)}
+    changed = {name: ArrayTable(dict(table.items()) | (more or {})) for name, (table, more) in tables.items()}
+    return replace(run, processes=(replace(run.main, **changed),))
+
+
+def test_the_start_of_workers_is_named_in_the_evidence_with_its_part_of_the_stall():
+    run = Training(workers=1, fetch_s=0.01, epochs=1).run()
+    asked = run.main.minibatches["asked_us"].copy()
+    asked[0] -= 2_000_000  # the loop asked, and two seconds later the worker began to fetch
+    found = with_rows(run, {"asked_us": asked})
+    facts = {each.fact: each for each in find_verdict(found, summarize(found)).evidence}
+    assert facts["worker_start"].value == pytest.approx(2.0, rel=0.01)
+    assert facts["worker_start"].text.startswith("starting the loader's workers took 2 s, 9")
+    assert "worker_start" not in {each.fact for each in find_verdict(run, summarize(run)).evidence}
+
+
+def test_a_run_that_is_too_short_has_no_verdict_and_says_how_long_it_must_be():
+    run = Training(workers=1, epochs=1, minibatches=15).run()
+    found = find_verdict(run, summarize(run))
+    assert found.verdict == UNKNOWN and found.shares[PREPROCESSING] > 0
+    assert found.reason == (
+        "only 15 of the at least 16 minibatches that a verdict needs were recorded; record a longer run"
+    )
+    assert verdict_sentence(summarize(run), run) == f"what limits this training is not known: {found.reason}"
+    longer = verdict(Training(workers=1, epochs=1, minibatches=16))
+    assert longer.verdict == PREPROCESSING and longer.reason is None
+
+
+def test_verdicts_and_predictions_need_the_same_number_of_minibatches():
+    assert FEWEST_MINIBATCHES == MIN_MINIBATCHES
+
+
+def test_a_virtual_machine_whose_cores_were_taken_is_the_reason_and_not_a_missing_loader():
+    run = Training(workers=1).run()
+    stolen = with_rows(run, workers={"stolen_us": run.main.workers["cpu_us"] // 2})
+    summary = summarize(stolen)
+    found = find_verdict(stolen, summary)
+    (doubt,) = [each.text for each in summary.doubts if each.kind == "steal"]
+    assert found.verdict == UNKNOWN and found.reason == doubt
+    assert verdict_sentence(summary, stolen) == f"what limits this training is not known: {doubt}"
+    unseen = replace(summary, epochs=tuple(replace(epoch, fetch_stall_s=None) for epoch in summary.epochs))
+    assert "no data loader was seen" in verdict_sentence(unseen)
+
+
+def test_a_stream_is_part_of_the_evidence():
+    stream = with_facts(Training(workers=0).run(), iterable=True)
+    found = find_verdict(stream, summarize(stream))
+    assert found.stream
+    assert any(each.fact == "stream" and "sharded" in each.text for each in found.evidence)
+    assert not verdict(Training(workers=0)).stream

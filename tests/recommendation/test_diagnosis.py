@@ -1,11 +1,14 @@
 """Remedies: predicted, ranked, and honest about what brings nothing."""
 
+from dataclasses import replace
+
 import pytest
 
 from edgetrain.analysis import find_verdict, summarize
 from edgetrain.documents import to_document
 from edgetrain.prediction import ChangeFacts, ModeEffect, PipelinePredictor, WhatIfModel
 from edgetrain.recommendation import Diagnosis, VerifiedRemedy, diagnose_run
+from edgetrain.recommendation.remedies import ONE_THREAD
 from edgetrain.record import ComputeFacts, LimitsRecord, WorkloadFacts
 from edgetrain.schema import LimitsAsked, StorageModel
 from tests.prediction.pipeline.recorded import IMAGE_BYTES, Training
@@ -16,7 +19,10 @@ FACTS = ChangeFacts({"sd": SD, "ssd": SSD})
 
 
 def diagnosis(training, facts=FACTS, **manifest) -> Diagnosis:
-    run = training.run(**manifest)
+    return diagnosis_of(training.run(**manifest), facts)
+
+
+def diagnosis_of(run, facts=FACTS) -> Diagnosis:
     summary = summarize(run)
     model = WhatIfModel(PipelinePredictor(run, summary), summary)
     return diagnose_run(find_verdict(run, summary), summary, model, None, facts)
@@ -134,3 +140,99 @@ def test_a_tried_remedy_knows_whether_it_kept_its_interval():
     tried = VerifiedRemedy("num_workers=2", "r", 10.0, 9.0, 11.0, 10.5, 20.0)
     assert tried.held
     assert not VerifiedRemedy("num_workers=2", "r", 10.0, 9.0, 11.0, 12.0, 20.0).held
+
+
+def streaming(run):
+    loaders = tuple(replace(each, iterable=True) for each in run.main.facts.loaders)
+    return replace(run, processes=(replace(run.main, facts=replace(run.main.facts, loaders=loaders)),))
+
+
+def test_a_second_worker_is_not_offered_to_a_stream():
+    training = Training(workers=0, cores=8)
+    assert remedy(diagnosis(training), "num_workers").settings["workers"] > 1
+    found = diagnosis_of(streaming(training.run()))
+    assert remedy(found, "num_workers").settings == {"workers": 1}
+    assert any(each.fact == "stream" for each in found.evidence)
+
+
+def test_more_workers_of_a_sharded_stream_are_offered_with_what_they_need():
+    found = diagnosis_of(streaming(Training(workers=2, fetch_s=0.2, cores=8).run()))
+    more = remedy(found, "num_workers")
+    assert more.settings["workers"] > 2
+    assert "must be sharded" in more.cost
+
+
+CPU = ComputeFacts("cpu")
+
+
+def with_threads(training, threads):
+    run = training.run()
+    facts = replace(run.main.facts, threads=threads)
+    device = replace(run.manifest.device, threads=threads)
+    manifest = replace(run.manifest, device=device)
+    return replace(run, manifest=manifest, processes=(replace(run.main, facts=facts),))
+
+
+def test_a_short_step_on_several_threads_is_offered_one_with_an_assumed_interval():
+    short = Training(workers=0, fetch_s=0.0005, step_s=0.005, minibatches=200, compute=CPU, cores=2)
+    found = diagnosis_of(with_threads(short, 2))
+    one = remedy(found, "torch.set_num_threads(1)")
+    assert not one.predicted and one.settings == {}
+    least, most = found.gain_bounds_pct(one)
+    assert least < 0 < 40 < most < 60
+    assert one.e2e_lo < one.e2e_s < one.e2e_hi
+    assert f"{ONE_THREAD[0]:g} to {ONE_THREAD[1]:g} of its time" in one.assumed[0]
+    assert not [each for each in diagnosis_of(with_threads(short, 1)).remedies if "set_num_threads" in each.change]
+
+
+def test_a_long_step_is_offered_more_threads_and_never_one():
+    found = diagnosis_of(with_threads(Training(workers=0, fetch_s=0.005, step_s=0.2, compute=CPU, cores=4), 2))
+    offered = [each.change for each in found.remedies if "set_num_threads" in each.change]
+    assert offered == ["4 threads for the step (torch.set_num_threads)"]
+
+
+def test_page_locked_memory_is_offered_only_where_something_is_copied():
+    training = Training(workers=1, fetch_s=0.01, launch_s=0.005, gpu="a GPU")
+    computed_by = {kind: ComputeFacts(kind, "a GPU") for kind in ("cuda", "simulated", "cpu")}
+    offered = {
+        kind: any(each.change.startswith("pin_memory") for each in diagnosis(training, compute=compute).remedies)
+        for kind, compute in computed_by.items()
+    }
+    assert offered == {"cuda": True, "simulated": False, "cpu": False}
+
+
+def lying_on(medium, **manifest):
+    """Return the remedies that name a medium, for a run that read its dataset from one."""
+    training = Training(workers=0, fetch_s=0.005, cold_read_s=0.14, epochs=2)
+    about = replace(training.run().manifest.workload, medium=medium)
+    found = diagnosis(training, workload=about, **manifest)
+    return [each.change for each in found.remedies if each.change.startswith("the dataset on ssd")]
+
+
+def test_a_faster_medium_is_offered_by_the_name_of_the_present_one_and_not_in_place_of_an_ssd():
+    assert lying_on("nvme") == lying_on("ssd") == []
+    assert lying_on("emmc") == ["the dataset on ssd instead of emmc"]
+    assert lying_on("network") == ["the dataset on ssd instead of network storage"]
+    assert lying_on(None) == ["the dataset on ssd instead of the present medium"]
+    emulated = LimitsRecord(LimitsAsked(storage=SD))
+    assert lying_on("nvme", limits=emulated) == ["the dataset on ssd instead of sd"]
+
+
+def test_a_faster_medium_gains_nothing_where_the_run_found_its_dataset_in_the_page_cache():
+    warm = diagnosis(Training(workers=0, fetch_s=0.02, epochs=2), limits=LimitsRecord(LimitsAsked(storage=SD)))
+    assert abs(remedy(warm, "the dataset on ssd").gain_pct) < 1
+
+
+def test_workers_that_start_again_in_every_epoch_can_be_kept():
+    run = Training(workers=2, minibatches=20).run()
+    facts = replace(run.main.facts, loaders=(replace(run.main.facts.loaders[0], persistent_workers=False),))
+    found = diagnosis_of(replace(run, processes=(replace(run.main, facts=facts),)))
+    assert remedy(found, "persistent_workers=True").settings == {"persistent": True}
+
+
+def test_the_reason_why_nothing_is_known_is_part_of_the_diagnosis():
+    run = Training(epochs=1, minibatches=8).run()
+    summary = summarize(run)
+    found = diagnose_run(find_verdict(run, summary), summary, None, "too short", FACTS)
+    assert found.verdict == "unknown"
+    assert "16 minibatches" in (found.verdict_reason or "")

@@ -1,12 +1,14 @@
 """What a person reads of a what-if and of a diagnosis."""
 
+from dataclasses import replace
+
 import pytest
 
 from edgetrain.analysis import find_verdict, summarize
 from edgetrain.errors import UsageError
 from edgetrain.prediction import ChangeFacts, PipelinePredictor, WhatIfModel
-from edgetrain.recommendation import diagnose_run
-from edgetrain.report.diagnosis import MEANING, show_diagnosis
+from edgetrain.recommendation import Remedy, VerifiedRemedy, diagnose_run
+from edgetrain.report.diagnosis import MEANING, show_diagnosis, spell_gain
 from edgetrain.report.whatif import draw_sweep, show_whatif, with_bounds, write_sweep
 from edgetrain.units import spell_interval
 from tests.prediction.pipeline.recorded import Training
@@ -24,7 +26,7 @@ def test_a_what_if_shows_each_setting_with_its_interval_and_gain(model):
     text = printed(show_whatif(model.answer([model.row({"workers": 2})])))
     assert "as recorded" in text
     assert "workers=2" in text
-    assert "90% of the cases" in text
+    assert "[lo, hi]: 90% interval" in text
     assert "assumed: hand-over" in text
 
 
@@ -93,6 +95,34 @@ def test_what_one_epoch_cannot_show_is_said_in_both():
     assert "assumed: one epoch only" in shown and "assumed: hand-over from workers" in shown
     shown = printed(show_whatif(model.answer([model.row({"workers": 2})])))
     assert "note: one epoch only" in shown and "error on the recorded epoch: " in shown
+
+
+def found_of(run, **more):
+    summary = summarize(run)
+    return replace(diagnose_run(find_verdict(run, summary), summary, None, "no model", ChangeFacts()), **more)
+
+
+def test_an_unknown_verdict_is_shown_with_its_reason():
+    shown = printed(show_diagnosis(found_of(Training(epochs=1, minibatches=8).run())))
+    assert "unknown: only 8 of the at least 16 minibatches that a verdict needs were recorded" in shown
+
+
+def test_an_assumed_gain_is_shown_as_its_interval():
+    assumed = Remedy("one thread", 75.0, 40.0, 110.0, 25.0, "", predicted=False)
+    found = found_of(Training().run(), remedies=(assumed,), remedies_reason=None, recorded_s=100.0)
+    assert spell_gain(assumed, found) == "-10 to +60 %: assumed"
+    assert "assumed" in printed(show_diagnosis(found))
+    assert spell_gain(replace(assumed, predicted=True), found) == "+25 %"
+
+
+def test_what_was_tried_is_shown_per_run_or_per_minibatch():
+    again = VerifiedRemedy("num_workers=2", "r", 10.0, 9.0, 11.0, 10.5, 20.0)
+    shown = printed(show_diagnosis(found_of(Training().run(), verified=again)), 300)
+    assert "tried num_workers=2, time per run: predicted 10 [9, 11] s, measured 10.5 s, inside" in shown
+    trials = VerifiedRemedy("num_workers=2", "r", 0.01, 0.009, 0.011, 0.02, 20.0, "steady minibatch", 15.0, 25.0, 0.025)
+    shown = printed(show_diagnosis(found_of(Training().run(), verified=trials)), 300)
+    assert "time per steady minibatch: predicted" in shown
+    assert "measured 20 ms (25 ms without it), outside the interval; gain +20 %, 90 % interval +15 to +25 %" in shown
 
 
 def test_every_verdict_has_a_meaning():

@@ -77,6 +77,7 @@ def run(count: int, seed: int) -> str:
     )
     return (
         f"Attribution: {count} random pipelines (0 to 4 workers, prefetch 1 to 4, half with an accelerator that runs "
-        f"behind); parts summed to the stall in each and none was negative; a cause's share lay a median of "
-        f"{100 * median:.1f} points from its share of what vanishes by removal, 95 % within {100 * most:.1f}."
+        f"behind); parts summed to the stall in each and none was negative; a cause's share of the stall differs from "
+        f"what removing the cause saves by {100 * median:.1f} percentage points (median; 95 %: below "
+        f"{100 * most:.1f})."
     )

@@ -35,8 +35,8 @@ def run(count: int = FULL, seed: int = 0) -> str:
                 for hertz in (found.gpu_hz, found.emc_hz):
                     assert hertz is None or hertz in digits, f"{hertz} is nowhere in the file as Hz"
     return (
-        f"{count} mutated nvpmodel files (seed {seed}): none crashed the parser, every cap read stood in the file in "
-        f"its own unit, {named} had their oddities named."
+        f"{count} mutated nvpmodel files (seed {seed}): none crashed the parser, every cap read occurs in the file "
+        f"in its own unit; {named} files had problems, which were named."
     )
 
 

@@ -46,7 +46,7 @@ def run(count: int, seed: int) -> str:
     took = time.monotonic() - began
     return (
         f"{count:,} rounds of garbled /proc and /sys files (seed {seed}, {took:.0f} s): no probe "
-        f"raised, no share left 0 to 1, nothing was infinite; {nans:,} readings became NaN."
+        f"raised, every share was between 0 and 1, nothing was infinite; {nans:,} readings became NaN."
     )
 
 

@@ -5,13 +5,14 @@
     waiting elsewhere   it waits, and reads nothing meanwhile: a network, a lock, a server
     pre-processing      it computes
     CPU contention      it is ready to run and has no core
-    hand-over           minibatches are made, but not yet received by the loop
+    hand-over           minibatches are made, but not yet received by the loop; or workers are being started
     copy                minibatches travel to the accelerator
     launch              the host issues kernels more slowly than the accelerator runs them
     loop                the loop itself does other work between minibatches
     compute             the step
 
 `nothing to gain` is a verdict on compute when no known remedy helps; that needs a model (see `recommendation`).
+`unknown` comes with the reason.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from edgetrain.analysis.joined_rows import RecordedRows, recorded_rows
 from edgetrain.analysis.loop import TrainingLoop, find_loops, slowest, training_loader
 from edgetrain.analysis.samples import mean_of
 from edgetrain.analysis.summary import EpochSummary, Summary
-from edgetrain.record import Run
+from edgetrain.record import LoaderFacts, Run
 from edgetrain.units import spell_bytes, spell_seconds
 
 STORAGE_COLD, STORAGE_ALWAYS, ELSEWHERE = "storage cold", "storage always", "waiting elsewhere"
@@ -51,6 +52,9 @@ READS_AGAIN = 0.2  # of the first epoch's reads, in later epochs: the page cache
 LAUNCH_BOUND = 0.1  # of a step, left after the last kernel was issued: below, issuing takes the time
 MOST_ROWS = 1_000_000  # minibatches that the sentence at the end of a run is worked out from one by one
 CACHED = 0.9  # of the dataset, in the page cache after the first epoch: later ones are served from it
+FEWEST_MINIBATCHES = 16  # recorded: in fewer, starting takes the time and no verdict is given
+STARTS = 0.05  # of the stall, spent on starting workers: below, it is not mentioned
+REFUSALS = ("steal", "workers_unseen")  # kinds of doubts with which a stall is not divided by cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,8 @@ class LimitVerdict:
     verdict: str  # causes joined by " + " where there are several
     shares: Mapping[str, float]  # of the end-to-end time; they sum to 1
     evidence: tuple[DiagnosisFact, ...]
+    reason: str | None = None  # why the verdict is `unknown`
+    stream: bool = False  # the dataset is an IterableDataset, of which every worker has a copy
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -82,8 +88,9 @@ def find_verdict(run: Run, summary: Summary) -> LimitVerdict:
     """Say what limits a run, from everything it recorded."""
     loop = slowest(find_loops(run))
     rows = recorded_rows(loop)
-    shares, verdict = judge(_seconds(summary, rows))
-    return LimitVerdict(summary.run, verdict, shares, tuple(_evidence(run, summary, loop, rows, shares)))
+    shares, verdict, reason = _judged(summary, rows)
+    evidence = tuple(_evidence(run, summary, loop, rows, shares))
+    return LimitVerdict(summary.run, verdict, shares, evidence, reason, _is_stream(training_loader(loop)))
 
 
 def verdict_sentence(summary: Summary, run: Run | None = None) -> str:
@@ -92,15 +99,39 @@ def verdict_sentence(summary: Summary, run: Run | None = None) -> str:
         return "no minibatch was recorded: what limits this training is not known"
     minibatches = sum(epoch.minibatches for epoch in summary.epochs)
     rows = None if run is None or minibatches > MOST_ROWS else recorded_rows(slowest(find_loops(run)))
-    shares, verdict = judge(_seconds(summary, rows))
-    if verdict == UNKNOWN:
-        return "what limits this training is not known: no data loader was seen, or its fetches were not recorded"
+    shares, verdict, reason = _judged(summary, rows)
+    if reason is not None:
+        return f"what limits this training is not known: {reason}"
     if verdict == COMPUTE:
         return f"compute limits this training: {shares[COMPUTE]:.0%} of the time is compute"
     causes = verdict.split(" + ")
     named = " and ".join(f"{SPOKEN.get(cause, cause)} ({shares[cause]:.0%} of the time)" for cause in causes)
     limits = "limits" if len(causes) == 1 else "limit"
     return f"{named} {limits} this training; edgetrain diagnose {summary.run} shows what each remedy would gain"
+
+
+def _judged(summary: Summary, rows: RecordedRows | None) -> tuple[dict[str, float], str, str | None]:
+    """Return the share of each cause, the verdict, and the reason where nothing can be said."""
+    shares, verdict = judge(_seconds(summary, rows))
+    count = sum(epoch.minibatches for epoch in summary.epochs)
+    if count < FEWEST_MINIBATCHES:
+        reason = f"only {count} of the at least {FEWEST_MINIBATCHES} minibatches that a verdict needs were recorded"
+        return shares, UNKNOWN, f"{reason}; record a longer run"
+    return shares, verdict, _why_unknown(summary) if verdict == UNKNOWN else None
+
+
+def _why_unknown(summary: Summary) -> str:
+    """Return why the time could not be divided by cause."""
+    if all(epoch.fetch_stall_s is not None for epoch in summary.epochs):
+        # Of one kind the last: telemetry has a doubt about steal as well, attribution's says what follows from it.
+        refused = {doubt.kind: doubt.text for doubt in summary.doubts if doubt.kind in REFUSALS}
+        if refused:
+            return "; ".join(refused.values())
+    return "no data loader was seen, or its fetches were not recorded"
+
+
+def _is_stream(loader: LoaderFacts | None) -> bool:
+    return loader is not None and bool(loader.iterable)
 
 
 def judge(seconds: Mapping[str, float]) -> tuple[dict[str, float], str]:
@@ -216,6 +247,10 @@ def _evidence(
         found.append(_share("stall", sum(stalls) / total_s, "of the time the loop waited for data"))
         computed_s = sum(epoch.compute_s for epoch in epochs)
         found.append(_share("compute", computed_s / total_s, "of the time was compute"))
+        started_s = _worker_start_s(loop, rows)
+        if started_s > STARTS * sum(stalls):
+            text = f"starting the loader's workers took {spell_seconds(started_s)}, {started_s / sum(stalls):.0%} of "
+            found.append(DiagnosisFact("worker_start", started_s, "s", text + "the stall"))
     if len(epochs) > 1:
         later_s = float(np.mean([epoch.e2e_s for epoch in epochs[1:]]))
         text = f"the first epoch took {spell_seconds(epochs[0].e2e_s)}, later ones {spell_seconds(later_s)}"
@@ -230,6 +265,19 @@ def _evidence(
         text = f"the accelerator ended {spell_seconds(left_s)} after its last kernel was issued"
         found.append(DiagnosisFact("after_last_launch", left_s, "s", text))
     return found
+
+
+def _worker_start_s(loop: TrainingLoop, rows: RecordedRows) -> float:
+    """Return the stall in which workers were started: until the first fetch of an epoch began, or without a batch."""
+    parts = rows.parts
+    first = parts.first & ~rows.own
+    if not first.any():
+        return 0.0
+    started_s = float(np.clip(np.minimum(rows.began_s - rows.asked_s, parts.stall_s)[first], 0.0, None).sum())
+    batches = loop.process.minibatches.get("batch")
+    if parts.wait_row is not None and batches is not None:
+        started_s += float(parts.wait_stall_s[batches[parts.wait_row] < 0].sum())
+    return started_s
 
 
 def _evidence_of_reads(summary: Summary) -> list[DiagnosisFact]:
@@ -268,6 +316,9 @@ def _evidence_of_fetches(summary: Summary, loop: TrainingLoop, rows: RecordedRow
     if loader is not None and loader.minibatch_bytes:
         size = loader.minibatch_bytes
         found.append(DiagnosisFact("minibatch_bytes", size, "B", f"a minibatch holds {spell_bytes(size)}"))
+    if _is_stream(loader):
+        text = "the dataset is a stream (IterableDataset), of which every worker has a copy: more workers deliver each "
+        found.append(DiagnosisFact("stream", None, "", text + "sample several times unless the stream is sharded"))
     return found
 
 

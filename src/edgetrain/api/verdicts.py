@@ -12,9 +12,9 @@ from edgetrain.api.mode_effects import ModeEffects
 from edgetrain.api.what_if import change_facts, open_model, storage_media
 from edgetrain.errors import EdgetrainError
 from edgetrain.prediction import ChangeFacts, read_changes
-from edgetrain.recommendation import Remedy
+from edgetrain.recommendation import Diagnosis, Remedy
 from edgetrain.record import FolderStore, Run
-from edgetrain.report import PageRemedy, PageVerdict, page_sentence
+from edgetrain.report import PageRemedy, PageVerdict, page_sentence, spell_gain
 from edgetrain.schema import Scalar
 from edgetrain.units import spell, spell_seconds
 
@@ -54,16 +54,15 @@ def page_verdict(run: Run, summary: Summary, store: FolderStore) -> PageVerdict 
     return PageVerdict(
         sentence,
         tuple(fact.text for fact in found.evidence),
-        tuple(_remedy(each) for each in found.remedies),
+        tuple(_remedy(each, found) for each in found.remedies),
         found.remedies_reason,
     )
 
 
-def _remedy(found: Remedy) -> PageRemedy:
+def _remedy(found: Remedy, diagnosis: Diagnosis) -> PageRemedy:
     interval = f"{spell_seconds(found.e2e_lo)} to {spell_seconds(found.e2e_hi)}"
-    return PageRemedy(
-        found.change, f"{spell_seconds(found.e2e_s)} ({interval})", f"{found.gain_pct:+.0f} %", found.cost
-    )
+    predicted = f"{spell_seconds(found.e2e_s)} ({interval})"
+    return PageRemedy(found.change, predicted, spell_gain(found, diagnosis), found.cost)
 
 
 def what_if_source() -> WhatIfSource | None:

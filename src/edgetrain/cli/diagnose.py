@@ -26,8 +26,14 @@ def diagnose(
         bool,
         typer.Option(
             "--verify",
-            help="Repeat the training with the best remedy, and compare the prediction with the measurement.",
+            help="Train with the best remedy (your own command in short trials) and compare with the prediction.",
         ),
+    ] = False,
+    trial_args: Annotated[
+        str, typer.Option(help='Arguments added to your command in trials only: "--epochs 1 --no-save".')
+    ] = "",
+    allow_writes: Annotated[
+        bool, typer.Option("--allow-writes", help="Continue even if the script writes files in each trial.")
     ] = False,
     media: Annotated[Path | None, typer.Option(help="YAML file that describes storage media of your own.")] = None,
     store: StoreOption = None,
@@ -38,7 +44,15 @@ def diagnose(
     Example: edgetrain diagnose last
     """
     with record_kept(), ProgressLine() as progress:
-        found = find_diagnosis(run, verify=verify, media=media, store=store, progress=progress)
+        found = find_diagnosis(
+            run,
+            verify=verify,
+            trial_args=trial_args,
+            allow_writes=allow_writes,
+            media=media,
+            store=store,
+            progress=progress,
+        )
     if json:
         emit(found)
     else:

@@ -33,7 +33,15 @@ from edgetrain.recommendation.budgets import (
 )
 from edgetrain.recommendation.choice import Choice, Nearest, Pick, Relaxed, choose
 from edgetrain.recommendation.confirmation import Confirmation, Confirmed, confirm
-from edgetrain.recommendation.diagnosis import Diagnosis, Remedy, VerifiedRemedy, diagnose_run
+from edgetrain.recommendation.diagnosis import (
+    PER_COLD_MINIBATCH,
+    PER_MINIBATCH,
+    WORTH_PCT,
+    Diagnosis,
+    Remedy,
+    VerifiedRemedy,
+    diagnose_run,
+)
 from edgetrain.recommendation.evaluation import Evaluation, evaluate_table
 from edgetrain.recommendation.explanation import explain, spell_mode
 from edgetrain.recommendation.fits import Fit, judge
@@ -107,12 +115,15 @@ __all__ = [
     "ALL_MAXN",
     "AXES",
     "LITTLE_MARGIN",
+    "PER_COLD_MINIBATCH",
+    "PER_MINIBATCH",
     "PLAN",
     "RACE_TO_IDLE",
     "SELECTION_FACTOR",
     "SITS_OUT",
     "TRAINS",
     "WORKERS",
+    "WORTH_PCT",
     "AppliedMode",
     "Assessment",
     "BatteryLife",

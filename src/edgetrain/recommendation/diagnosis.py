@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from edgetrain.analysis import COMPUTE, LAUNCH, NOTHING_TO_GAIN, DiagnosisFact, LimitVerdict, Summary
-from edgetrain.prediction import ChangeFacts, WhatIfModel, WhatIfRow
+from edgetrain.prediction import ChangeFacts, WhatIfModel
 from edgetrain.recommendation.remedies import RemedyIdea, ideas_for
 from edgetrain.schema import Doubt, Scalar
 
 WORTH_PCT = 3.0  # a predicted gain below this is not worth a change
 COSTLIER_PCT = 1.0  # more workers are preferred to fewer if they gain this much more
 MOST_REMEDIES = 12
+# What the seconds of a tried remedy are of: as many epochs as were recorded, or one minibatch in trials of a command.
+PER_RUN, PER_MINIBATCH, PER_COLD_MINIBATCH = "run", "steady minibatch", "steady minibatch of a cold first epoch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +29,12 @@ class Remedy:
     cost: str  # what it costs or risks
     settings: Mapping[str, Scalar] = field(default_factory=dict)  # empty: not a setting that a run can be given
     assumed: tuple[str, ...] = ()
+    predicted: bool = True  # False: the interval is an assumption, and its middle is shown as value
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRemedy:
-    """A remedy that was tried."""
+    """A remedy that was tried; seconds are those of `per`."""
 
     change: str
     run: str
@@ -39,7 +42,11 @@ class VerifiedRemedy:
     predicted_lo: float
     predicted_hi: float
     measured_s: float
-    gain_pct: float  # measured, against the diagnosed run
+    gain_pct: float  # measured, against the diagnosed run, or against trials without the remedy
+    per: str = PER_RUN
+    gain_lo_pct: float | None = None  # 90 % interval, where several trials were made
+    gain_hi_pct: float | None = None
+    before_s: float | None = None  # measured in trials without the remedy
 
     @property
     def held(self) -> bool:
@@ -60,6 +67,12 @@ class Diagnosis:
     recorded_s: float  # end to end, all epochs
     verified: VerifiedRemedy | None
     doubts: tuple[Doubt, ...]
+    verdict_reason: str | None = None  # why the verdict is `unknown`
+
+    def gain_bounds_pct(self, remedy: Remedy) -> tuple[float, float]:
+        """Return the least and the largest gain within a remedy's interval."""
+        recorded_s = self.recorded_s or remedy.e2e_s
+        return 100.0 * (1.0 - remedy.e2e_hi / recorded_s), 100.0 * (1.0 - remedy.e2e_lo / recorded_s)
 
 
 def diagnose_run(
@@ -80,6 +93,7 @@ def diagnose_run(
         recorded_s=sum(epoch.e2e_s for epoch in summary.epochs),
         verified=None,
         doubts=summary.doubts,
+        verdict_reason=verdict.reason,
     )
 
 
@@ -88,27 +102,48 @@ def rank_remedies(verdict: LimitVerdict, model: WhatIfModel, facts: ChangeFacts)
 
     Ideas of one kind come in the order of their cost: a costlier one must gain noticeably more.
     """
-    best: dict[str, tuple[RemedyIdea, WhatIfRow]] = {}
+    best: dict[str, Remedy] = {}
     bound = verdict.verdict in (COMPUTE, LAUNCH)
-    for idea in ideas_for(model, facts, bound):
-        row = model.row_for(idea.setting, idea.settings, replace(facts, mode=idea.mode))
+    for idea in ideas_for(model, facts, bound, verdict.stream):
+        remedy = _predict(idea, model) if idea.step_times is None else _assume(idea, model, verdict, idea.step_times)
         held = best.get(idea.kind)
-        if held is None or row.gain_pct > held[1].gain_pct + COSTLIER_PCT:
-            best[idea.kind] = (idea, row)
-    ranked = sorted(best.values(), key=lambda pair: pair[1].gain_pct, reverse=True)
-    notes = model.predictor.base.notes
-    return tuple(_remedy(idea, row, notes) for idea, row in ranked[:MOST_REMEDIES])
+        if held is None or remedy.gain_pct > held.gain_pct + COSTLIER_PCT:
+            best[idea.kind] = remedy
+    return tuple(sorted(best.values(), key=lambda each: each.gain_pct, reverse=True)[:MOST_REMEDIES])
 
 
-def _remedy(idea: RemedyIdea, row: WhatIfRow, notes: Sequence[str]) -> Remedy:
-    total = row.total_s
+def _predict(idea: RemedyIdea, model: WhatIfModel) -> Remedy:
+    """Predict an idea; the page cache is as cold or warm at the start as it was in the recorded run."""
+    predictor = model.predictor
+    found = predictor.predict(idea.setting, predictor.base.began_cold)
+    more = max(0, model.epochs - 1)
+    first, later = found.first.e2e_s, found.later.e2e_s
+    total_s = first.value + more * later.value
     return Remedy(
         change=idea.change,
-        e2e_s=total.value,
-        e2e_lo=total.lo,
-        e2e_hi=total.hi,
-        gain_pct=row.gain_pct,
+        e2e_s=total_s,
+        e2e_lo=first.lo + more * later.lo,
+        e2e_hi=first.hi + more * later.hi,
+        gain_pct=100.0 * (1.0 - total_s / model.base.total_s.value),
         cost=idea.cost,
         settings=dict(idea.settings),
-        assumed=(*row.assumed, *notes),
+        assumed=(*found.assumed, *predictor.base.notes),
+    )
+
+
+def _assume(idea: RemedyIdea, model: WhatIfModel, verdict: LimitVerdict, step_times: tuple[float, float]) -> Remedy:
+    """Return what an idea gains if steps take between two parts of their time; the value is the middle."""
+    now_s, compute = model.base.total_s.value, verdict.shares.get(COMPUTE, 0.0)
+    lo_s, hi_s = (now_s * (1.0 + compute * (part - 1.0)) for part in step_times)
+    middle_s = (lo_s + hi_s) / 2
+    best, worst = step_times
+    return Remedy(
+        change=idea.change,
+        e2e_s=middle_s,
+        e2e_lo=lo_s,
+        e2e_hi=hi_s,
+        gain_pct=100.0 * (1.0 - middle_s / now_s),
+        cost=idea.cost,
+        assumed=(f"{idea.change}: not predicted; a step is assumed to take {best:g} to {worst:g} of its time",),
+        predicted=False,
     )

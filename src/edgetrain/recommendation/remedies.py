@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from edgetrain.prediction import ChangeFacts, ModeEffect, PipelineSetting, StepKind, WhatIfModel, in_mode
+import numpy as np
+
+from edgetrain.prediction import ChangeFacts, PipelineSetting, StepKind, WhatIfModel, in_mode
 from edgetrain.schema import Scalar
 from edgetrain.units import spell_bytes
 
@@ -15,7 +17,14 @@ OTHERS_WORTH = 0.1  # runnable threads of other programs: below, stopping them g
 READ_AGAIN = 0.05  # of the samples, read in later epochs: above, more page cache helps
 FASTEST_MEDIUM = "ssd"
 RECORDED_MEDIUM = "recorded"  # the machine's own, known from its reads: another cannot be tried here
+AS_FAST = ("nvme", "ssd", "ram")  # media of a machine, as its record names them
+NAMED = {"emmc": "emmc", "sd": "sd", "hdd": "hdd", "network": "network storage"}  # likewise
 MOST_WORKERS = 16
+SHORT_STEP_S = 10e-3  # of a step on the CPU: below, waking threads can cost more than they save
+# A short step with one thread instead of several takes this part of its time, at best and at worst (assumed: LeNet, 5
+# to 6.5 ms with two threads, took 2.1 to 2.6 ms with one).
+ONE_THREAD = (0.4, 1.1)
+NOT_COPIED = ("simulated", "cpu")  # kinds of compute to which no minibatch is copied by this machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +36,14 @@ class RemedyIdea:
     cost: str
     setting: PipelineSetting
     settings: Mapping[str, Scalar] = field(default_factory=dict)
-    mode: ModeEffect | None = None
+    step_times: tuple[float, float] | None = None  # the step's, at best and at worst: assumed, the model cannot say
 
 
-def ideas_for(model: WhatIfModel, facts: ChangeFacts, compute_bound: bool) -> Iterator[RemedyIdea]:
-    """Return the remedies that differ from the recorded setting."""
-    yield from _loader_ideas(model)
+def ideas_for(
+    model: WhatIfModel, facts: ChangeFacts, compute_bound: bool, stream: bool = False
+) -> Iterator[RemedyIdea]:
+    """Return the remedies that differ from the recorded setting; of a `stream` every worker has a copy."""
+    yield from _loader_ideas(model, stream)
     yield from _storage_ideas(model, facts)
     yield from _compute_ideas(model, facts, compute_bound)
     base = model.predictor.setting
@@ -45,19 +56,23 @@ def ideas_for(model: WhatIfModel, facts: ChangeFacts, compute_bound: bool) -> It
         )
 
 
-def _loader_ideas(model: WhatIfModel) -> Iterator[RemedyIdea]:
+def _loader_ideas(model: WhatIfModel, stream: bool) -> Iterator[RemedyIdea]:
     base = model.predictor.setting
     cores, costs = int(base.cores), model.predictor.pipeline.costs
     # Workers that compute need cores; those that wait do not.
     by_worker = costs.made_by(1, base.threads)
     waits = by_worker.fetch_wait_s.mean() > by_worker.fetch_cpu_s.mean()
     most = MOST_WORKERS if waits else max(4, min(2 * cores, MOST_WORKERS))
+    if stream and base.workers < 2:
+        most = 1  # a second worker would deliver every sample again
     for workers in sorted({0, 1, 2, 3, 4, 6, 8, 12, MOST_WORKERS, cores - 1, cores, 2 * cores} - {base.workers}):
         if not 0 <= workers <= most:
             continue
         cost = "memory for each worker" if workers > base.workers else "none"
         if waits and workers > base.workers:
             cost += "; no gain where all wait for the same lock or a busy server"
+        if stream and workers > base.workers > 1:
+            cost += "; the stream must be sharded between workers, or samples are delivered several times"
         yield RemedyIdea(
             "workers", f"num_workers={workers}", cost, replace(base, workers=workers), {"workers": workers}
         )
@@ -93,16 +108,18 @@ def _storage_ideas(model: WhatIfModel, facts: ChangeFacts) -> Iterator[RemedyIde
     if base.dataset is None:
         return
     fastest = facts.media.get(FASTEST_MEDIUM)
-    if base.medium is not None and fastest is not None and base.medium.name != FASTEST_MEDIUM:
-        now = "the present medium" if base.medium.name == RECORDED_MEDIUM else base.medium.name
-        yield RemedyIdea(
-            "storage",
-            f"the dataset on {FASTEST_MEDIUM} instead of {now}",
-            "a faster medium",
-            replace(base, medium=fastest),
-            {} if base.medium.name == RECORDED_MEDIUM else {"storage": FASTEST_MEDIUM},
-        )
-    if base.medium is not None and base.cache_bytes is not None and model.base.later.read_share > READ_AGAIN:
+    if base.medium is not None and fastest is not None:
+        emulated, lies_on = base.medium.name != RECORDED_MEDIUM, model.summary.workload.medium or ""
+        now = base.medium.name if emulated else NAMED.get(lies_on, "the present medium")
+        if (base.medium.name if emulated else lies_on) not in AS_FAST:
+            yield RemedyIdea(
+                "storage",
+                f"the dataset on {FASTEST_MEDIUM} instead of {now}",
+                "a faster medium",
+                replace(base, medium=fastest),
+                {"storage": FASTEST_MEDIUM} if emulated else {},
+            )
+    if base.medium is not None and base.cached_share() < 1.0 and model.base.later.read_share > READ_AGAIN:
         size = spell_bytes(base.dataset.cached_bytes)
         yield RemedyIdea(
             "ram", f"RAM for the whole dataset ({size} of page cache)", "more RAM", replace(base, cache_bytes=None)
@@ -137,14 +154,10 @@ def _compute_ideas(model: WhatIfModel, facts: ChangeFacts, compute_bound: bool) 
             "compiling takes time at the start; shapes must stay the same",
             replace(base, launch_cpu=1.0 / FASTER_LAUNCH),
         )
-    if kind is StepKind.CPU and base.threads < int(base.cores) and base.workers + base.threads < int(base.cores) + 1:
-        yield RemedyIdea(
-            "threads",
-            f"{int(base.cores)} threads for the step (torch.set_num_threads)",
-            "slower where each step is short",
-            replace(base, threads=int(base.cores)),
-        )
-    if kind is StepKind.ACCELERATOR and not base.pin_memory:
+    if kind is StepKind.CPU:
+        yield from _thread_ideas(model)
+    computed_by = model.summary.compute.kind if model.summary.compute else None
+    if kind is StepKind.ACCELERATOR and computed_by not in NOT_COPIED and not base.pin_memory:
         yield RemedyIdea(
             "pin memory",
             "pin_memory=True and copies with non_blocking=True",
@@ -159,6 +172,25 @@ def _compute_ideas(model: WhatIfModel, facts: ChangeFacts, compute_bound: bool) 
             mode.note or "a faster power mode",
             f"{100 * (mode.power - 1):+.0f} % power",
             in_mode(base, mode),
-            {},
-            mode,
+        )
+
+
+def _thread_ideas(model: WhatIfModel) -> Iterator[RemedyIdea]:
+    """Return fewer threads for a short step on the CPU, more for a long one."""
+    base, cores = model.predictor.setting, int(model.predictor.setting.cores)
+    if float(np.median(model.predictor.pipeline.costs.step.step_s)) < SHORT_STEP_S:
+        if base.threads > 1:
+            yield RemedyIdea(
+                "threads",
+                "torch.set_num_threads(1): one thread for the step",
+                "slower where the operations of a step are large; try it",
+                replace(base, threads=1),
+                step_times=ONE_THREAD,
+            )
+    elif base.threads < cores and base.workers + base.threads < cores + 1:
+        yield RemedyIdea(
+            "threads",
+            f"{cores} threads for the step (torch.set_num_threads)",
+            "slower where each step is short",
+            replace(base, threads=cores),
         )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from edgetrain.report.datasets import dataset_preview_text, dataset_table
     from edgetrain.report.devices import show_board, show_catalogue, show_fits
     from edgetrain.report.devices_ranked import show_options
-    from edgetrain.report.diagnosis import show_diagnosis
+    from edgetrain.report.diagnosis import show_diagnosis, spell_gain
     from edgetrain.report.doctor import show_doctor
     from edgetrain.report.document import emit
     from edgetrain.report.export.fleet_trace import FleetTraceRow, fleet_trace_csv
@@ -155,6 +155,7 @@ __all__ = [
     "show_tuned",
     "show_variability",
     "show_whatif",
+    "spell_gain",
     "spell_median",
     "spell_value",
     "spell_workers",
@@ -199,7 +200,7 @@ _MODULES = {
         "show_fits",
     ),
     "devices_ranked": ("show_options",),
-    "diagnosis": ("show_diagnosis",),
+    "diagnosis": ("show_diagnosis", "spell_gain"),
     "doctor": ("show_doctor",),
     "document": ("emit",),
     "export.tables": (

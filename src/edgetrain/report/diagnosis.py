@@ -18,13 +18,13 @@ MEANING = {
     "waiting elsewhere": "the loader waits and reads nothing meanwhile: a network, a lock, a server",
     "pre-processing": "the loop waits for the loader's CPU work",
     "CPU contention": "the loader is ready to run and has no core",
-    "hand-over": "minibatches are made, but moving them to the loop takes long",
+    "hand-over": "minibatches are made, but moving them to the loop takes long, or workers are being started",
     "copy": "bringing minibatches to the accelerator takes long",
     "launch": "the host issues kernels more slowly than the accelerator runs them",
     "loop": "the training loop itself does other work between minibatches",
     "compute": "the step itself; loading costs little",
-    "nothing to gain": "the step takes the time, and no known remedy would shorten it",
-    "unknown": "the time cannot be divided by cause: no data loader was seen, or its fetches were not recorded",
+    "nothing to gain": "the step takes the time, and no known remedy gains 3 % or more",
+    "unknown": "what limits the training is not known",
 }
 
 
@@ -32,7 +32,8 @@ def show_diagnosis(diagnosis: Diagnosis) -> RenderableType:
     """Return a diagnosis for the terminal."""
     lines: list[RenderableType] = [Text.from_markup(f"[bold]{diagnosis.run}[/]\n")]
     for cause in diagnosis.verdict.split(" + "):
-        lines.append(Text.assemble((cause, "bold red"), f": {MEANING.get(cause, '')}"))
+        meaning = diagnosis.verdict_reason or MEANING.get(cause, "")
+        lines.append(Text.assemble((cause, "bold red"), f": {meaning}"))
     shares = sorted(diagnosis.shares.items(), key=lambda pair: -pair[1])
     spelled = ", ".join(f"{cause} {share:.0%}" for cause, share in shares if share >= LEAST_SHARE)
     lines.append(Text(f"share of the time: {spelled}\n"))
@@ -56,11 +57,16 @@ def _remedies(diagnosis: Diagnosis) -> RenderableType:
     table.columns[0].no_wrap = table.columns[3].no_wrap = False
     table.columns[3].justify = "left"
     for each in diagnosis.remedies:
-        table.add_row(each.change, spell_interval(each.e2e_s, each.e2e_lo, each.e2e_hi), _gain(each), each.cost)
+        gain = spell_gain(each, diagnosis)
+        table.add_row(each.change, spell_interval(each.e2e_s, each.e2e_lo, each.e2e_hi), gain, each.cost)
     return table
 
 
-def _gain(remedy: Remedy) -> str:
+def spell_gain(remedy: Remedy, diagnosis: Diagnosis) -> str:
+    """Spell a remedy's gain; of one that is assumed, not predicted, the whole interval."""
+    if not remedy.predicted:
+        least, most = diagnosis.gain_bounds_pct(remedy)
+        return f"{least:+.0f} to {most:+.0f} %: assumed"
     if abs(remedy.gain_pct) < SMALL_GAIN_PCT:
         return f"{remedy.gain_pct:+.1f} %: no effect"
     return f"{remedy.gain_pct:+.0f} %"
@@ -68,8 +74,13 @@ def _gain(remedy: Remedy) -> str:
 
 def _verified(tried: VerifiedRemedy) -> Text:
     inside = "inside" if tried.held else "outside"
+    before = "" if tried.before_s is None else f" ({spell_seconds(tried.before_s)} without it)"
+    bounds = ""
+    if tried.gain_lo_pct is not None and tried.gain_hi_pct is not None:
+        bounds = f", 90 % interval {tried.gain_lo_pct:+.0f} to {tried.gain_hi_pct:+.0f} %"
     return Text(
-        f"\ntried {tried.change}: predicted "
+        f"\ntried {tried.change}, time per {tried.per}: predicted "
         f"{spell_interval(tried.predicted_s, tried.predicted_lo, tried.predicted_hi)}, measured "
-        f"{spell_seconds(tried.measured_s)}, {inside} the interval; gain {tried.gain_pct:+.0f} % ({tried.run})"
+        f"{spell_seconds(tried.measured_s)}{before}, {inside} the interval; gain {tried.gain_pct:+.0f} %{bounds} "
+        f"({tried.run})"
     )

@@ -43,7 +43,7 @@ CAUSES = (
     ("blocked_s", "blocked on storage, network or a lock"),
     ("preprocess_s", "pre-processing (CPU work of the loader)"),
     ("contention_s", "contention (ready to run, no core free)"),
-    ("handover_s", "hand-over (batch made, not yet received by the loop)"),
+    ("handover_s", "hand-over (minibatch made, not yet received)"),
 )
 
 
