@@ -27,7 +27,7 @@ class Point:
     power_w: float | None = None
     baseload_w: float | None = None
     read: tuple[float, float] | None = None  # share of the dataset read, cold and later
-    cached: float = 1.0
+    cached: float | None = 1.0
     network: str = "mobilenet_v3"
     board: str = "board"
     parameters: int = 5_000_000

@@ -10,6 +10,7 @@ from edgetrain.api import execute, open_run, runs, summarize
 from edgetrain.record import LimitsRecord
 from edgetrain.schema import LimitsAsked, Origin
 from edgetrain.studies import observe
+from edgetrain.studies.observations import conditions_of
 
 SETTINGS = {"minibatches": 20, "epochs": 2, "storage": "hdd", "workers": 1, "cache": "cold"}
 
@@ -49,6 +50,56 @@ def test_the_first_epoch_is_cold_only_where_the_cache_was(board):
     cold, warm = observe(*board()), observe(*board(cache="warm"))
     assert cold.cold is not None and len(cold.later) == 1
     assert warm.cold is None and len(warm.later) == 1
+
+
+def test_a_measured_page_cache_says_whether_the_first_epoch_was_cold_and_not_what_was_asked_for(board):
+    run, summary = board()  # asked for a cold one
+    first, *later = summary.epochs
+
+    def measured(share):
+        return observe(
+            run, dataclasses.replace(summary, epochs=(dataclasses.replace(first, cached_share_before=share), *later))
+        )
+
+    assert measured(0.05).cold is not None
+    assert measured(0.6).cold is None
+
+
+def test_a_simulated_board_is_described_by_the_page_cache_and_ram_it_was_given(board):
+    run, summary = board(page_cache="1GB")
+    assert observe(run, summary).conditions.page_cache_bytes == 1_000_000_000
+    run, summary = board(ram="2GiB")
+    assert observe(run, summary).ram_bytes == 2 << 30
+
+
+def with_command(run, *words, **factors):
+    experiment = run.manifest.experiment
+    workload = dataclasses.replace(experiment.workload, command=words)
+    manifest = dataclasses.replace(run.manifest, experiment=dataclasses.replace(experiment, workload=workload))
+    return dataclasses.replace(run, manifest=manifest), factors
+
+
+@pytest.mark.parametrize(
+    ("words", "factors", "command"),
+    [
+        (("python", "train.py"), {}, "python train.py"),
+        (("python", "train.py", "--batch", "16"), {"batch_size": 16}, "python train.py --batch {batch_size}"),
+        (("python", "train.py", "--batch=16", "-w4"), {"batch_size": 16, "workers": 4},
+         "python train.py --batch={batch_size} -w{workers}"),
+        (("python", "train.py", "--net", "vgg16", "--lr", "0.16"), {"batch_size": 16},
+         "python train.py --net vgg16 --lr 0.16"),
+    ],
+)  # fmt: skip
+def test_the_value_of_a_factor_is_left_open_in_a_scripts_command(board, words, factors, command):
+    run, summary = board()
+    run, factors = with_command(run, *words, **factors)
+    assert conditions_of(run, dataclasses.replace(summary, factors=factors)).command == command
+
+
+def test_runs_of_different_scripts_are_different_settings(board):
+    run, summary = board()
+    one, other = (conditions_of(with_command(run, "python", name)[0], summary) for name in ("a.py", "b.py"))
+    assert one != other
 
 
 def test_times_of_an_emulated_run_are_multiplied_by_its_speed(board):

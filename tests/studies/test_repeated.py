@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from edgetrain.studies.data import fits_in_ram
 from edgetrain.studies.repeated import ASSUMED, COLD
 from edgetrain.studies.uncertain import Uncertain
 from tests.studies.planted import planted, point
@@ -68,3 +69,31 @@ def test_arithmetic_is_done_draw_by_draw():
 def test_units_of_one_setting_are_kept_apart():
     group = only([point((10, 200), unit="a"), point((10, 300), unit="b")])
     assert group.of_unit("b").get("compute").value > 1.3 * group.of_unit("a").get("compute").value
+
+
+def test_a_metric_that_some_runs_lack_comes_from_the_runs_that_have_it():
+    group = only([point((10, 200), power_w=20.0), point((10, 300))])
+    energy = group.get("energy")
+    assert energy.value == pytest.approx(20.0 * 0.21, rel=0.02)  # J per minibatch, of the first three runs alone
+    assert group.get("e2e").value == pytest.approx(0.26, rel=0.02)  # of all six
+    measured = group.having("energy")
+    assert len(measured.runs) == 3
+    assert measured.get("energy").value / measured.get("e2e").value == pytest.approx(20.0, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("dataset_bytes", "cached", "fits"),
+    [
+        (2e9, 1.0, True),
+        (2e9, None, True),
+        (2e9, 0.3, None),  # 32 GiB of RAM hold it, and something else limited the page cache
+        (12e9, 1.0, True),
+        (12e9, 0.3, False),
+        (12e9, 0.8, None),
+        (40e9, None, False),
+        (40e9, 0.99, None),
+    ],
+)
+def test_a_dataset_fits_into_ram_where_sizes_and_what_was_cached_agree(dataset_bytes, cached, fits):
+    group = only([point(dataset_bytes=dataset_bytes, cached=cached, ram_bytes=32 << 30)])
+    assert fits_in_ram(group) is fits

@@ -233,6 +233,18 @@ def test_half_of_a_statement_is_not_enough():
     assert found.verdict is Verdict.CANNOT_SAY and "light network" in found.reason
 
 
+def test_a_fall_that_differs_on_one_medium_is_enough():
+    alike = [*by_workers(200, 10, medium="sd"), *by_workers(200, 10, network="resnet18", medium="sd")]
+    assert judge("4", alike).verdict is Verdict.DOES_NOT
+    apart = [*by_workers(200, 10, medium="hdd"), *by_workers(10, 5, network="resnet18", compute=300, medium="hdd")]
+    assert judge("4", [*alike, *apart]).verdict is Verdict.HOLDS
+
+
+def test_batch_sizes_that_all_help_do_not_show_where_the_gpu_is_full():
+    found = judge("10", batches((1, 1, 90), (8, 1, 200), (64, 1, 400)))
+    assert found.verdict is Verdict.CANNOT_SAY and "the largest of which fills the GPU" in found.reason
+
+
 def test_the_papers_own_numbers_are_judged_by_the_same_rules():
     found = judge_claims("sigmetrics", TAKE_AWAYS, published_data(), Origin.PUBLISHED)
     verdicts = {one.letter: one.verdict for one in found}
