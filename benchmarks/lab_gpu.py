@@ -130,7 +130,7 @@ def markdown(
         reason = f" ({finding.reason})" if finding.reason else ""
         lines += [f"### III-{finding.letter} {finding.claim}: **{finding.verdict.value}**{reason}", ""]
         lines += ["| | ours | paper (other boards) | supports it |", "|---|---|---|---|"]
-        lines += [f"| {one.what} | {one.ours} | {one.paper} | {SUPPORTS[one.speaks_for]} |" for one in finding.evidence]
+        lines += [f"| {one.what} | {one.ours} | {one.paper} | {SUPPORTS[one.supports]} |" for one in finding.evidence]
         lines.append("")
     for name, found in rows.items():
         lines += [f"## Runs: {name}", ""]
@@ -194,7 +194,7 @@ def main() -> int:
     for finding in findings:
         print(f"III-{finding.letter}: {finding.verdict.value} {finding.reason}")
         for one in finding.evidence:
-            print(f"   {SUPPORTS[one.speaks_for]:10} {one.what}: {one.ours}")
+            print(f"   {SUPPORTS[one.supports]:10} {one.what}: {one.ours}")
     return 0
 
 

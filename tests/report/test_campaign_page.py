@@ -7,6 +7,7 @@ import numpy as np
 from edgetrain.analysis import CacheCurve, Evidence, StudyFinding, Verdict, campaign_result, spreads, tabulate
 from edgetrain.report.page import CampaignContent, campaign_page
 from edgetrain.report.page.factor_plots import factor_plots, factor_value
+from edgetrain.schema import Origin
 from tests.report.printing import HOSTILE
 from tests.report.test_page import Page, outside
 from tests.summaries import make_epoch, make_summary
@@ -85,6 +86,17 @@ def test_cache_curves_findings_and_failures_are_shown() -> None:
     assert "Dataset in the page cache: sd, 500MB" in text and "Reads from the storage medium: sd, 500MB" in text
     assert "1 of 1 findings of the paper hold here." in text and "(paper: 2 s)" in text
     assert "r9: out of memory" in text
+
+
+def test_only_what_contradicts_a_finding_is_said_to() -> None:
+    found = tuple(Evidence(name, "1 s", "–", supports) for name, supports in (("a", True), ("b", False), ("c", None)))
+    finding = StudyFinding("3", "workers help", Verdict.DOES_NOT, found, origin=Origin.EMULATED)
+    theirs = StudyFinding("3", "workers help", Verdict.HOLDS, (), origin=Origin.PUBLISHED)
+    text = campaign_page(content(summaries(1), findings=[finding, theirs]))
+    assert text.count("which contradicts it") == 1 and "b: 1 s, which contradicts it" in text
+    assert "c: 1 s, which does not decide it" in text
+    assert "does not hold here" in text and "3: workers help (published)" in text
+    assert "0 of 1 findings of the paper hold here." in text
 
 
 def test_one_run_and_no_run_are_pages_too() -> None:

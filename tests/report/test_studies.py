@@ -32,7 +32,7 @@ def text(renderable) -> str:
 def test_findings_have_verdict_evidence_and_reason(report):
     shown = text(findings_text(report))
     assert "III-A  workers help: holds" in shown and "yes  hdd: 5 → 1 ms   [paper: 6 → 2 ms]" in shown
-    assert "III-B  RAM helps: does not" in shown and "NO   ram" in shown
+    assert "III-B  RAM helps: does not hold" in shown and "NO   ram" in shown
     assert "III-C  size matters: cannot say (no runs)" in shown
     assert report.broken == ("B",)
 
@@ -41,7 +41,7 @@ def test_markdown_has_the_command_a_table_of_verdicts_and_the_runs(report):
     shown = study_markdown(report, "edgetrain reproduce hipc", "Linux 6, 2 cores")
     assert shown.startswith("# HiPC in the lab\n") and "`edgetrain reproduce hipc` on Linux 6, 2 cores" in shown
     assert "multiplied by the speed (workers 2.5, ram 10)" in shown and "workers by 23.6" in shown
-    assert "| III-B RAM helps | **does not** |" in shown and "| ram | emulated | 90 % | 0 % | **no** |" in shown
+    assert "| III-B RAM helps | **does not hold** |" in shown and "| ram | emulated | 90 % | 0 % | **no** |" in shown
     assert "## Runs: workers" in shown and "| hdd | 0 | 1 |" in shown
 
 

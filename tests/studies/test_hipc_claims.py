@@ -69,7 +69,7 @@ def verdicts(points: list[Point], **how: Any) -> dict[str, Verdict]:
 def test_the_papers_own_numbers_hold():
     found = judge_claims("hipc", FINDINGS, planted([*grid(), *sizes(), *ram()]), Origin.EMULATED)
     assert {one.letter: one.verdict for one in found} == dict.fromkeys("ABCDEF", Verdict.HOLDS), [
-        (one.letter, one.reason, evidence) for one in found for evidence in one.evidence if not evidence.speaks_for
+        (one.letter, one.reason, evidence) for one in found for evidence in one.evidence if not evidence.supports
     ]
 
 

@@ -167,7 +167,7 @@ def test_all_24_take_aways_are_judged_in_order():
 def test_a_campaign_that_shows_it_holds_with_numbers(letter):
     found = judge(letter, CASES[letter][0])
     assert found.verdict is Verdict.HOLDS, (found.reason, found.evidence)
-    assert all(one.bounds and one.speaks_for for one in found.evidence)
+    assert all(one.bounds and one.supports for one in found.evidence)
     assert all(bound.lo <= bound.value <= bound.hi for one in found.evidence for bound in one.bounds)
 
 
@@ -201,7 +201,7 @@ def test_a_simulated_board_cannot_say_what_it_was_fitted_to():
         assert found.origin is Origin.SIMULATED
         if claim.simulated:
             assert found.verdict is Verdict.CANNOT_SAY and claim.simulated in found.reason and found.refused
-            assert all(one.speaks_for is None for one in found.evidence)  # shown, and does not count
+            assert all(one.supports is None for one in found.evidence)  # shown, and does not count
     can = {claim.letter for claim in TAKE_AWAYS if not claim.simulated}
     assert can == {"3"}  # a loader beside compute leaves less stall than one in the loop, whatever its speed
 

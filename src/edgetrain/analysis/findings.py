@@ -15,7 +15,7 @@ class Verdict(str, Enum):
     """Whether a statement holds in our runs."""
 
     HOLDS = "holds"
-    DOES_NOT = "does not"
+    DOES_NOT = "does not hold"
     CANNOT_SAY = "cannot say"
 
 
@@ -47,7 +47,7 @@ class Evidence:
     what: str
     ours: str
     paper: str
-    speaks_for: bool | None  # None: the difference lies inside its interval, or does not count
+    supports: bool | None  # None: the limit lies inside the interval, or the comparison does not count
     bounds: tuple[Bound, ...] = ()
 
 

@@ -45,8 +45,9 @@ def judge_findings(
 ) -> None:
     """Check which of the papers' findings hold in your own runs: 24 of SIGMETRICS 2023, six of HiPC 2021.
 
-    Each one holds, does not hold, or cannot be judged; in the last case the runs that would decide it are named. A
-    difference inside its 95 % interval, or a single run near a threshold, is not judged: repeat each run three times.
+    The verdict on each is holds, does not hold, or cannot say; in the last case the runs that would decide it are
+    named. A difference inside its 95 % interval, or a single run near a limit, is not judged: repeat each run three
+    times.
 
     Example: edgetrain findings my-campaign --paper sigmetrics
     """

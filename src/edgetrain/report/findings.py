@@ -21,7 +21,7 @@ def reason_text(finding: StudyFinding) -> str:
 
 def supports_text(one: Evidence) -> str:
     """Return whether a comparison supports its statement, for a table in Markdown."""
-    return "cannot say" if one.speaks_for is None else "yes" if one.speaks_for else "**no**"
+    return "cannot say" if one.supports is None else "yes" if one.supports else "**no**"
 
 
 def finding_text(finding: StudyFinding, numbering: str, label: bool = False, evidence: bool = True) -> Text:
@@ -39,7 +39,7 @@ def show_findings(report: FindingsReport, evidence: bool = False) -> RenderableT
     """Return the verdicts paper by paper; by default with the one comparison that decides each."""
     parts: list[RenderableType] = [Text(_about(report))]
     for heading, numbering, found in _grouped(report):
-        parts.append(Text(f"\n{heading}: {_count(found)}", style="bold underline"))
+        parts.append(Text(f"\n{heading}: {count_text(found)}", style="bold underline"))
         for finding in found:
             parts.append(finding_text(finding, numbering, evidence=evidence))
             if not evidence and not finding.refused and finding.evidence:
@@ -52,7 +52,7 @@ def findings_markdown(report: FindingsReport, command: str) -> str:
     """Return the verdicts and every comparison as Markdown."""
     lines = ["# The papers' findings in these runs", "", f"`{command}`: {_about(report)}", ""]
     for heading, numbering, found in _grouped(report):
-        lines += [f"## {heading}", "", _count(found) + ".", "", "| finding | verdict |", "|---|---|"]
+        lines += [f"## {heading}", "", count_text(found) + ".", "", "| finding | verdict |", "|---|---|"]
         lines += [
             f"| {numbering}{finding.letter} {finding.claim} | **{finding.verdict.value}**{reason_text(finding)} |"
             for finding in found
@@ -69,11 +69,11 @@ def findings_markdown(report: FindingsReport, command: str) -> str:
 def deciding(finding: StudyFinding) -> Evidence:
     """Return the comparison that the verdict follows from."""
     wanted = {Verdict.HOLDS: True, Verdict.DOES_NOT: False, Verdict.CANNOT_SAY: None}[finding.verdict]
-    return next((one for one in finding.evidence if one.speaks_for is wanted), finding.evidence[0])
+    return next((one for one in finding.evidence if one.supports is wanted), finding.evidence[0])
 
 
 def _line(one: Evidence) -> str:
-    mark = "?  " if one.speaks_for is None else "yes" if one.speaks_for else "NO "
+    mark = "?  " if one.supports is None else "yes" if one.supports else "NO "
     paper = f"   [paper: {one.paper}]" if one.paper != "–" else ""
     return f"  {mark}  {one.what}: {one.ours}{paper}"
 
@@ -94,9 +94,10 @@ def _grouped(report: FindingsReport) -> list[tuple[str, str, list[StudyFinding]]
     return groups
 
 
-def _count(found: Sequence[StudyFinding]) -> str:
+def count_text(found: Sequence[StudyFinding]) -> str:
+    """Return how many statements hold, do not hold, and cannot be judged."""
     counts = [(verdict, sum(finding.verdict is verdict for finding in found)) for verdict in Verdict]
-    spelled = {Verdict.HOLDS: "hold", Verdict.DOES_NOT: "do not", Verdict.CANNOT_SAY: "cannot be judged"}
+    spelled = {Verdict.HOLDS: "hold", Verdict.DOES_NOT: "do not hold", Verdict.CANNOT_SAY: "cannot say"}
     return f"of {len(found)} statements " + ", ".join(f"{count} {spelled[verdict]}" for verdict, count in counts)
 
 

@@ -72,10 +72,10 @@ class Case:
     ) -> None:
         """Add one comparison; it supports the statement where every bound is kept."""
         kept = [bound.kept for bound in bounds]
-        speaks_for = False if False in kept else None if None in kept else True
+        supports = False if False in kept else None if None in kept else True
         spelled = "; ".join(_spell_bound(bound, spell) for bound in bounds)
         ours = f"{numbers}; {spelled}" if numbers and spelled else numbers or spelled
-        self.evidence.append(Evidence(what, ours, paper, speaks_for, tuple(bounds)))
+        self.evidence.append(Evidence(what, ours, paper, supports, tuple(bounds)))
 
     def require(self, found: bool, what: str) -> None:
         """Note that a half of the statement could not be checked."""
@@ -122,7 +122,7 @@ def _judge(paper: str, claim: Claim, data: CampaignData, origin: Origin | None) 
     evidence = tuple(case.evidence)
     verdict, reason = _verdict(claim, case, data)
     if refused is not None:
-        evidence = tuple(replace(one, speaks_for=None) for one in evidence)
+        evidence = tuple(replace(one, supports=None) for one in evidence)
         verdict, reason = Verdict.CANNOT_SAY, refused
     return StudyFinding(
         claim.letter, claim.text, verdict, evidence, reason, paper, claim.found, origin, refused is not None
@@ -142,8 +142,8 @@ def _refusal(claim: Claim, data: CampaignData, origin: Origin | None) -> str | N
 
 
 def _verdict(claim: Claim, case: Case, data: CampaignData) -> tuple[Verdict, str]:
-    against = [one for one in case.evidence if one.speaks_for is False]
-    shown = case.any_suffices and any(one.speaks_for for one in case.evidence)
+    against = [one for one in case.evidence if one.supports is False]
+    shown = case.any_suffices and any(one.supports for one in case.evidence)
     if against and not shown:
         return Verdict.DOES_NOT, f"{_count(against, case)} against it: {against[0].what}"
     if not case.evidence:
@@ -152,7 +152,7 @@ def _verdict(claim: Claim, case: Case, data: CampaignData) -> tuple[Verdict, str
             Verdict.CANNOT_SAY,
             f"needs {' and '.join(case.missing) if data.groups and case.missing else claim.needs}",
         )
-    undecided = [one for one in case.evidence if one.speaks_for is None]
+    undecided = [one for one in case.evidence if one.supports is None]
     if undecided and not shown:
         few = max((len(group.runs) for group in data.groups), default=0) < FEWEST_RUNS
         more = f"; make each run at least {FEWEST_RUNS} times" if few else ""

@@ -17,6 +17,7 @@ from edgetrain.report.page.provenance import Facts, machine_facts
 from edgetrain.report.page.shell import render
 from edgetrain.report.text import with_pm
 from edgetrain.report.variability_rows import UNIT_HEADS, unit_rows
+from edgetrain.schema import Origin
 from edgetrain.units import spell, spell_seconds
 
 SETTINGS_OF_VERDICT = 2
@@ -122,7 +123,7 @@ def _cost_row(row: FactorRow, summaries: Sequence[Summary]) -> list[str]:
 
 def _verdict(content: CampaignContent) -> str:
     """Return what the campaign shows in one sentence: how many findings hold, or the fastest and slowest setting."""
-    judged = [finding.verdict for finding in content.findings]
+    judged = [finding.verdict for finding in content.findings if finding.origin is not Origin.PUBLISHED]
     if judged:
         holds = sum(verdict.value == "holds" for verdict in judged)
         return f"{holds} of {len(judged)} findings of the paper hold here."
