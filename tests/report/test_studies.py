@@ -38,10 +38,13 @@ def test_findings_have_verdict_evidence_and_reason(report):
 
 
 def test_markdown_has_the_command_a_table_of_verdicts_and_the_runs(report):
-    shown = study_markdown(report, "edgetrain reproduce hipc", "Linux 6, 2 cores")
-    assert shown.startswith("# HiPC in the lab\n") and "`edgetrain reproduce hipc` on Linux 6, 2 cores" in shown
+    shown = study_markdown(report, "edgetrain reproduce hipc", "Linux 6, 2 cores, 2026-11-19")
+    assert shown.startswith(
+        "# HiPC in the lab\n\n**Emulated numbers: of 3 statements 1 hold, 1 do not hold, 1 cannot say.**"
+    )
+    assert shown.index("| III-C size") < shown.index("`edgetrain reproduce hipc` on Linux 6, 2 cores, 2026-11-19; ")
     assert "multiplied by the speed (workers 2.5, ram 10)" in shown and "workers by 23.6" in shown
-    assert "| III-B RAM helps | **does not hold** |" in shown and "| ram | emulated | 90 % | 0 % | **no** |" in shown
+    assert "| III-B RAM helps | does not hold |" in shown and "| ram | emulated | 90 % | 0 % | **no** |" in shown
     assert "## Runs: workers" in shown and "| hdd | 0 | 1 |" in shown
 
 
@@ -70,12 +73,14 @@ def test_findings_by_published_numbers_and_by_runs_have_a_column_each(report):
     study = replace(report, findings=found, origin=Origin.SIMULATED, numbering="")
     shown = study_markdown(study, "x", "y")
     assert "| finding | published | simulated |" in shown
-    assert "| 3 workers help | **holds** | **cannot say** (fitted) |" in shown
+    assert "| 3 workers help | holds | cannot say (fitted) |" in shown
+    assert "**Published numbers: of 1 statements 1 hold, 0 do not hold, 0 cannot say; simulated numbers: of 1" in shown
     assert "## 3: holds (published) / cannot say (simulated)" in shown and "The paper: 50 %." in shown
     assert "| hdd | simulated | 6 → 1 ms | cannot say |" in shown
     lines = text(findings_text(study))
     assert "3  workers help [published]: holds" in lines and "yes  hdd: 5 → 1 ms" in lines
     assert "3  workers help [simulated]: cannot say (fitted)" in lines and "6 → 1 ms" not in lines
+    assert "published: the paper's own numbers; simulated: our runs" in lines and "ours published" not in lines
     assert study.broken == ()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from datetime import date
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -80,7 +81,8 @@ def reproduce_paper(
     if page is not None:
         write_study_page(report, page, cache_curves(report, store), store)
     if markdown is not None:
-        markdown.write_text(study_markdown(report, _command(paper, quick, section, repeats), _machine()))
+        made = f"{_machine()}, {date.today().isoformat()}"
+        markdown.write_text(study_markdown(report, _command(paper, quick, section, repeats), made))
     _show(report, json)
     if report.broken or report.failed_runs:
         runs = f"; {report.failed_runs} runs failed" if report.failed_runs else ""

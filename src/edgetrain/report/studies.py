@@ -9,7 +9,7 @@ from rich.text import Text
 
 from edgetrain.analysis import Evidence, SectionCost, StudyFinding, StudyReport
 from edgetrain.report.campaigns import rows_markdown
-from edgetrain.report.findings import finding_text, reason_text, supports_text
+from edgetrain.report.findings import count_text, finding_text, reason_text, supports_text
 from edgetrain.schema import Origin
 from edgetrain.units import spell_bytes, spell_seconds
 
@@ -20,9 +20,9 @@ _ORIGINS = {
         "board's pace, and stalls are without the pipeline's fill.",
     ),
     Origin.SIMULATED: (
-        "Our numbers are simulated: a model of the boards in virtual time, whose step times, powers and media were",
+        "Simulated numbers are ours: a model of the boards in virtual time, whose step times, powers and media were",
         'fitted to the paper\'s own figures. Where a take-away follows from them, its verdict is "cannot say" and the',
-        "simulated numbers are only shown. The published numbers are the paper's own, judged by the same rules.",
+        "simulated numbers are only shown. Published numbers are the paper's own, judged by the same rules.",
     ),
 }
 
@@ -34,21 +34,24 @@ def findings_text(report: StudyReport) -> RenderableType:
     for finding in _by_letter(report.findings):
         parts.append(finding_text(finding, report.numbering, label=several, evidence=_judged(finding)))
     if report.findings:
-        kinds = {finding.origin.value for finding in report.findings if finding.origin} or {report.origin.value}
-        parts.append(Text(f"per minibatch, at the board's pace; ours {' and '.join(sorted(kinds))}", style="dim"))
+        ours = f"ours {report.origin.value}"
+        if any(finding.origin is Origin.PUBLISHED for finding in report.findings):
+            ours = f"published: the paper's own numbers; {report.origin.value}: our runs"
+        parts.append(Text(f"per minibatch, at the board's pace; {ours}", style="dim"))
     return Group(*parts)
 
 
-def study_markdown(report: StudyReport, command: str, machine: str) -> str:
-    """Return the report as Markdown."""
+def study_markdown(report: StudyReport, command: str, made: str) -> str:
+    """Return the report as Markdown; `made` is the machine and the date."""
     lines = [
         f"# {report.title}",
         "",
-        f"`{command}` on {machine}; the runs took {spell_seconds(report.took_s)}.",
+        *_verdicts(report),
+        "",
+        f"`{command}` on {made}; the runs took {spell_seconds(report.took_s)}.",
+        "",
         *_ORIGINS.get(report.origin, ()),
         *_scaled(report),
-        "",
-        *_verdicts(report),
     ]
     for letter in dict.fromkeys(finding.letter for finding in report.findings):
         found = [finding for finding in report.findings if finding.letter == letter]
@@ -77,17 +80,23 @@ def _scaled(report: StudyReport) -> list[str]:
 
 
 def _verdicts(report: StudyReport) -> list[str]:
-    """Return the table of verdicts: a row per finding, a column per origin."""
+    """Return the verdicts in one sentence, then as a table: a row per finding, a column per origin."""
     if not report.findings:
-        return ["These sections are not judged."]
+        return ["**These sections are not judged.**"]
     origins = list(dict.fromkeys(finding.origin for finding in report.findings))
+    sentence = "; ".join(
+        f"{(origin or report.origin).value} numbers: "
+        + count_text([finding for finding in report.findings if finding.origin is origin])
+        for origin in origins
+    )
     heads = [(origin or report.origin).value for origin in origins] if len(origins) > 1 else ["verdict"]
-    rows = [f"| finding | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
+    sentence = sentence[0].upper() + sentence[1:]
+    rows = [f"**{sentence}.**", "", f"| finding | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
     for letter in dict.fromkeys(finding.letter for finding in report.findings):
         found = {finding.origin: finding for finding in report.findings if finding.letter == letter}
         claim = next(iter(found.values())).claim
         cells = [
-            f"**{found[origin].verdict.value}**{reason_text(found[origin])}" if origin in found else "–"
+            f"{found[origin].verdict.value}{reason_text(found[origin])}" if origin in found else "–"
             for origin in origins
         ]
         rows.append(f"| {report.numbering}{letter} {claim} | {' | '.join(cells)} |")
