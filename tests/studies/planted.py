@@ -10,8 +10,9 @@ import numpy as np
 
 from edgetrain.analysis import ClockUse
 from edgetrain.schema import Origin, PowerMode
+from edgetrain.studies.conditions import Conditions
 from edgetrain.studies.data import CampaignData
-from edgetrain.studies.observations import Conditions, ObservedEpoch, ObservedRun
+from edgetrain.studies.observations import ObservedEpoch, ObservedRun
 
 COUNT = 100.0  # minibatches of an epoch
 LIGHT = 60_000  # parameters
@@ -30,13 +31,16 @@ class Point:
     cached: float | None = 1.0
     network: str = "mobilenet_v3"
     board: str = "board"
-    parameters: int = 5_000_000
+    parameters: int | None = 5_000_000
     dataset_bytes: float = 2.8e9
     ram_bytes: int = 32 * 2**30
     unit: str = "u1"
     clocks: ClockUse | None = None
     epochs: int = 2  # later ones
     jitter: float = 0.0  # between the epochs of a run
+    took_s: float | None = 7200.0
+    started_s: float | None = None
+    whole: bool = True
     conditions: dict[str, Any] = field(default_factory=dict)
 
 
@@ -92,4 +96,7 @@ def _run(one: Point, draw: np.random.Generator, noise: float, name: str, origin:
         one.ram_bytes,
         one.parameters,
         one.clocks,
+        one.whole,
+        one.started_s,
+        one.took_s,
     )

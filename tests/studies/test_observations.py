@@ -6,11 +6,15 @@ import dataclasses
 
 import pytest
 
+from edgetrain.analysis import StallCauses, Verdict
 from edgetrain.api import execute, open_run, runs, summarize
-from edgetrain.record import LimitsRecord
+from edgetrain.record import ImportFacts, LimitsRecord, LoaderFacts, LoadingFacts
 from edgetrain.schema import LimitsAsked, Origin
 from edgetrain.studies import observe
-from edgetrain.studies.observations import conditions_of
+from edgetrain.studies.conditions import conditions_of
+from edgetrain.studies.data import CampaignData
+from edgetrain.studies.judging import judge_claims
+from edgetrain.studies.sigmetrics.claims import TAKE_AWAYS
 
 SETTINGS = {"minibatches": 20, "epochs": 2, "storage": "hdd", "workers": 1, "cache": "cold"}
 
@@ -32,7 +36,7 @@ def test_conditions_are_what_was_chosen_and_what_was_read_back(board):
     assert (seen.conditions.board, seen.conditions.network, seen.conditions.medium) == ("xavier-agx", "lenet5", "hdd")
     assert (seen.conditions.workers, seen.conditions.batch_size, seen.conditions.cores) == (1, 16, 4)
     assert seen.conditions.gpu_hz == 624_750_000 and seen.conditions.dvfs is False
-    assert ("prefetch", "4") in seen.conditions.other  # runs that differ in it are never taken for repeats
+    assert ("prefetch", "4") in seen.conditions.loading  # runs that differ in it are never taken for repeats
     assert seen.origin is Origin.SIMULATED and not seen.paced and seen.parameters == 61_706
     assert "JetPack 4" in str(seen.conditions.software)
 
@@ -121,3 +125,118 @@ def test_a_recorded_run_gives_the_same_again(board):
     run, summary = board()
     again = open_run(runs()[0].run)
     assert observe(again, summarize(again)) == observe(run, summary)
+
+
+def judged(letter, observed):
+    claims = [claim for claim in TAKE_AWAYS if claim.letter == letter]
+    return judge_claims("sigmetrics", claims, CampaignData.of_runs(observed), Origin.MEASURED)[0]
+
+
+def test_a_fleet_that_runs_every_unit_answers_whether_units_differ(board):
+    run, summary = board(epochs=3)
+    fleet = [
+        observe(
+            run,
+            dataclasses.replace(
+                summary, device=dataclasses.replace(summary.device, serial=unit), factors={"unit": f"xavier-agx-{unit}"}
+            ),
+        )
+        for unit in "123"
+    ]
+    assert len({one.conditions for one in fleet}) == 1 and [one.unit for one in fleet] == ["1", "2", "3"]
+    assert judged("13", fleet).verdict is Verdict.HOLDS
+    assert judged("14", fleet).verdict is Verdict.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("known", "board_name"),
+    [
+        ({"model": "ACME Tower", "gpu": "RTX 1"}, "ACME Tower, RTX 1"),
+        ({"model": "ACME Tower", "gpu": None, "extra": {"processor": "Xeon"}}, "ACME Tower, Xeon"),
+        ({"model": None, "gpu": None, "extra": {}, "host": "lab-7"}, "lab-7"),
+    ],
+)
+def test_a_machine_that_is_no_board_is_known_by_its_model_and_gpu(board, known, board_name):
+    run, summary = board()
+    machine = dataclasses.replace(summary.device, name="host", **known)
+    assert observe(run, dataclasses.replace(summary, device=machine)).conditions.board == board_name
+
+
+def test_epochs_that_were_stopped_early_are_a_setting_and_show_no_share_of_the_dataset(board):
+    run, summary = board(storage="ssd", workers=0)
+    seen = observe(run, summary)
+    assert seen.conditions.minibatches == 20 and not seen.whole
+    assert seen.later[0].read_share is None and seen.later[0].cached_share is None
+    run, summary = board(minibatches=None, dataset_scale=0.01, workers=0)
+    seen = observe(run, summary)
+    assert seen.conditions.minibatches is None and seen.whole
+    assert seen.cold.read_share is not None and seen.later[0].cached_share is not None
+
+
+def test_a_last_epoch_that_was_cut_short_leaves_the_earlier_ones_whole(board):
+    run, summary = board(minibatches=None, dataset_scale=0.01, workers=0)
+    first, last = summary.epochs
+    seen = observe(run, dataclasses.replace(summary, epochs=(first, dataclasses.replace(last, minibatches=5))))
+    assert seen.whole and seen.later[0].read_share is None and seen.later[0].cached_share is not None
+
+
+def test_imported_logs_with_different_prefetch_depths_are_different_settings(board):
+    run, summary = board()
+    unasked = dataclasses.replace(run, manifest=dataclasses.replace(run.manifest, experiment=None))
+    depths = [
+        observe(unasked, dataclasses.replace(summary, loading=LoadingFacts(workers=1, prefetch=depth)))
+        for depth in (2, 8)
+    ]
+    assert len({one.conditions for one in depths}) == 2
+
+
+def test_how_a_scripts_workers_load_ahead_is_taken_from_its_loader(board):
+    run, summary = board()
+    unasked = dataclasses.replace(run, manifest=dataclasses.replace(run.manifest, experiment=None))
+    loader = LoaderFacts(0, workers=2, prefetch_factor=4, persistent_workers=True, pin_memory=True)
+    seen = conditions_of(unasked, dataclasses.replace(summary, loading=None, loaders=(loader,)))
+    assert seen.loading == (("prefetch", "4"), ("persistent", "True")) and ("pin_memory", "True") in seen.other
+
+
+def test_runs_without_workers_are_compared_with_every_depth_of_prefetching(board):
+    none, deep = (observe(*board(workers=count, prefetch=4)) for count in (0, 1))
+    assert none.conditions.loading == () != deep.conditions.loading
+    (family,) = CampaignData.of_runs([none, deep]).families("workers")
+    assert set(family.members) == {0, 1}
+
+
+def test_an_imported_log_without_a_medium_has_no_cold_epoch_and_says_so(board):
+    run, summary = board()
+    nowhere = dataclasses.replace(summary, workload=dataclasses.replace(summary.workload, medium=None), factors={})
+    seen = observe(run, dataclasses.replace(nowhere, imported=ImportFacts("log")))
+    assert seen.cold is None and seen.conditions.medium is None
+
+
+def test_a_loop_whose_loader_was_not_watched_has_no_compute_time(board):
+    run, summary = board()
+    epochs = tuple(dataclasses.replace(epoch, fetch_stall_s=None, fill_s=None) for epoch in summary.epochs)
+    seen = observe(run, dataclasses.replace(summary, epochs=epochs)).later[0]
+    assert seen.stall_s is None and seen.compute_s is None and seen.e2e_s is not None
+
+
+def test_reading_is_compared_with_the_whole_stall_the_fill_included(board):
+    run, summary = board(workers=0)
+    causes = StallCauses(blocked_s=0.4, preprocess_s=0.6, contention_s=0.0, handover_s=0.0)
+    epochs = tuple(
+        dataclasses.replace(epoch, fetch_stall_s=1.0, fill_s=0.5, stall_by=causes) for epoch in summary.epochs
+    )
+    assert observe(run, dataclasses.replace(summary, epochs=epochs)).cold.blocked_share == pytest.approx(0.4)
+
+
+def test_energy_of_a_gpu_alone_does_not_count_as_the_devices(board):
+    run, summary = board(baseload_s=20.0)
+    whole = observe(run, summary)
+    assert whole.conditions.power_scope == "module" and whole.later[0].energy_j and whole.later[0].baseload_j
+    gpu = observe(run, dataclasses.replace(summary, power_scope="gpu"))
+    assert gpu.conditions.power_scope is None and gpu.later[0].energy_j is None and gpu.later[0].baseload_j is None
+
+
+def test_runs_without_a_power_sensor_are_repeats_of_those_with_one(board):
+    run, summary = board()
+    without = dataclasses.replace(summary, power_scope=None)
+    assert len(CampaignData.of_runs([observe(run, summary), observe(run, without)]).groups) == 1

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from edgetrain.studies.data import fits_in_ram
-from edgetrain.studies.repeated import ASSUMED, COLD
-from edgetrain.studies.uncertain import Uncertain
+from edgetrain.studies.repeated import ASSUMED, COLD, widening
+from edgetrain.studies.uncertain import Uncertain, share_seen
 from tests.studies.planted import planted, point
 
 
@@ -27,6 +27,31 @@ def test_repeats_of_other_settings_show_how_a_single_run_scatters():
     wide = only([point((100, 200))], repeats=2, noise=0.0).get("stall")
     narrow = quiet.groups[0].get("stall")
     assert narrow.hi - narrow.lo < 0.5 * (wide.hi - wide.lo)
+
+
+def test_the_scatter_between_a_runs_own_epochs_widens_its_interval():
+    steady, restless = (
+        only([point((100, 200), epochs=4, jitter=jitter)], repeats=1, noise=0.0).get("compute") for jitter in (0.0, 0.2)
+    )
+    assert steady.hi / steady.lo == pytest.approx(np.exp(2 * 1.96 * ASSUMED.rest), rel=0.02)
+    assert restless.hi - restless.lo > 3 * (steady.hi - steady.lo)
+
+
+def test_two_pairs_of_runs_do_not_show_how_much_runs_scatter_however_many_epochs_they_have():
+    pairs = planted([point((100, 200), cold=(110, 200), workers=count) for count in (0, 1)], repeats=2, noise=1e-4)
+    assert pairs.groups[0].spread == ASSUMED
+    more = planted([point((100, 200), cold=(110, 200), workers=count) for count in range(5)], repeats=2, noise=1e-4)
+    assert more.groups[0].spread.stall < 1e-3
+
+
+def test_a_spread_that_few_repeats_show_is_widened_as_students_t_is():
+    assert widening(4) == pytest.approx(2.776 / 1.960, rel=0.01) and widening(1e6) == pytest.approx(1.0)
+
+
+def test_a_share_that_was_seen_to_be_nothing_is_not_known_exactly():
+    share = share_seen([0.0], 0.1, 0.005, 1)
+    assert share.value == share.lo == 0 and share.hi == pytest.approx(0.0098, rel=0.1)
+    assert share_seen([0.5, 0.5, 0.5], 0.1, 0.005, 1).hi < share_seen([0.5], 0.1, 0.005, 1).hi
 
 
 def test_more_runs_narrow_the_interval_and_noise_widens_it():

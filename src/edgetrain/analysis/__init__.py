@@ -61,7 +61,7 @@ from edgetrain.analysis.summary import (
     StallCauses,
     Summary,
 )
-from edgetrain.analysis.unit_runs import UnitEpoch, UnitRun, software_of, unit_run
+from edgetrain.analysis.unit_runs import UNIT_FACTORS, UnitEpoch, UnitRun, software_of, unit_run
 from edgetrain.analysis.unit_table import read_unit_table
 from edgetrain.analysis.variability import variability
 from edgetrain.analysis.variability_types import (
@@ -78,6 +78,7 @@ __all__ = [
     "LEVEL",
     "NOTHING_TO_GAIN",
     "RESAMPLES",
+    "UNIT_FACTORS",
     "Bins",
     "Bound",
     "CacheCurve",

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from edgetrain.schema import PowerMode, Scalar
-from edgetrain.studies.observations import Conditions, ConditionValue, ObservedRun
+from edgetrain.studies.conditions import Conditions, ConditionValue
+from edgetrain.studies.observations import ObservedRun
 from edgetrain.studies.repeated import COLD, LATER, RepeatedRuns, group_runs
+from edgetrain.studies.uncertain import Uncertain, share_seen
+from edgetrain.studies.units import on_shared_units
 from edgetrain.units import HZ_PER_MHZ, spell_bytes, spell_hz
 
 MEDIA = ("hdd", "usb", "sd", "emmc", "ssd", "nvme", "ram")  # slowest first, by their cost per image
@@ -20,9 +24,14 @@ READING_SHARE, PREPROCESSING_SHARE = 0.5, 0.2
 FITS_RAM, MISFITS_RAM = 0.25, 0.8
 # Share of the dataset cached before later epochs: above, it fits into RAM; below, it does not.
 FITS_SHARE, MISFITS_SHARE = 0.95, 0.6
+# Later epochs that read less than this of the dataset do not read it again; above that they do.
+NOT_AGAIN_SHARE, AGAIN_SHARE = 0.02, 0.1
+# What runs of a setting read scatters by this part of it, and by this much of the dataset (metadata, other programs).
+READ_SPREAD, READ_FLOOR = 0.1, 0.005
 
 CLOCKS = ("cores", "cpu_hz", "gpu_hz", "emc_hz")  # a power mode
 FactoryDefault = Callable[[str], PowerMode | None]
+Key = TypeVar("Key")
 
 
 def no_default(board: str) -> PowerMode | None:
@@ -76,6 +85,7 @@ class CampaignData:
     groups: tuple[RepeatedRuns, ...]
     factory_default: FactoryDefault = no_default
     printed: Printed = field(default_factory=Printed)
+    inseparable: list[str] = field(default_factory=list, compare=False)  # groups that ran on no common unit, in words
 
     @classmethod
     def of_runs(
@@ -92,16 +102,43 @@ class CampaignData:
         runs = [run for group in self.groups for run in group.runs if wanted(run)]
         return CampaignData.of_runs(runs, self.factory_default, self.printed)
 
+    def afresh(self) -> CampaignData:
+        """Return the same data for the next statement, with nothing noted as inseparable yet."""
+        return replace(self, inseparable=[])
+
     def families(self, name: str) -> Iterator[Family]:
-        """Yield the groups that differ in one condition only, where it has two values or more."""
+        """Yield the groups that differ in one condition only and ran on the same units, two values of it or more."""
         found: dict[Conditions, dict[Scalar, RepeatedRuns]] = {}
         for group in self.groups:
             value = group.conditions.by_name()[name]
             if value is not None and not isinstance(value, tuple):
                 found.setdefault(group.conditions.without(name), {})[value] = group
+        if name == "workers":
+            _add_workerless(found)
         for conditions, members in found.items():
-            if len(members) > 1:
-                yield Family(name, self.label(conditions), members)
+            for shared in self.on_shared_units(name, conditions, members):
+                yield Family(name, self.label(conditions), conditions, shared)
+
+    def on_shared_units(
+        self, name: str, conditions: Conditions, members: Mapping[Key, RepeatedRuns]
+    ) -> list[dict[Key, RepeatedRuns]]:
+        """Return the groups that can be compared, set by set; those that ran on other units are noted."""
+        found = on_shared_units(members)
+        if len(members) > 1 and (len(found) != 1 or len(found[0]) < len(members)):
+            self.note_inseparable(name, conditions)
+        return found
+
+    def note_inseparable(self, name: str, conditions: Conditions) -> None:
+        """Note that what was compared ran on different units."""
+        self.inseparable.append(
+            f"unit and {name.replace('_', ' ')} cannot be separated in {self.label(conditions)}: run all of it on the "
+            "same unit"
+        )
+
+    def sibling(self, group: RepeatedRuns, conditions: Conditions) -> RepeatedRuns | None:
+        """Return the runs of other conditions on the units of a group; None where there are none."""
+        other = next((one for one in self.groups if one.conditions == conditions), None)
+        return other.on_units(group.units) if other is not None and other.units & group.units else None
 
     def label(self, conditions: Conditions) -> str:
         """Return conditions in words: board, network, and whatever else differs between runs of that board."""
@@ -122,7 +159,8 @@ class CampaignData:
         for group in self.groups:
             of_board = seen.setdefault(group.conditions.board, {})
             for name, value in group.conditions.by_name().items():
-                of_board.setdefault(name, set()).add(value)
+                if name != "loading" or value:  # without workers there is nothing to differ in
+                    of_board.setdefault(name, set()).add(value)
         return {board: {name for name, values in names.items() if len(values) > 1} for board, names in seen.items()}
 
 
@@ -132,6 +170,7 @@ class Family:
 
     name: str
     label: str
+    conditions: Conditions  # with that one left open
     members: Mapping[Scalar, RepeatedRuns]
 
     def media(self) -> list[tuple[str, RepeatedRuns]]:
@@ -145,11 +184,22 @@ class Family:
         return sorted(known, key=lambda pair: pair[0])
 
 
+def _add_workerless(found: dict[Conditions, dict[Scalar, RepeatedRuns]]) -> None:
+    """Add the groups without workers to those with some: how workers load ahead does not concern them."""
+    for conditions, members in found.items():
+        alone = found.get(replace(conditions, loading=()), {}).get(0)
+        if alone is not None:
+            members.setdefault(0, alone)
+
+
 def fits_in_ram(group: RepeatedRuns) -> bool | None:
     """Return whether the dataset fits into the RAM left for it; None where that cannot be known.
 
     By the sizes and by the share that was cached; where they disagree, something else limited the cache or filled it.
+    Where epochs do not cover the dataset, it is never cached as a whole.
     """
+    if not group.whole:
+        return None
     by_size, by_share = _fits_by_size(group), _fits_by_share(group)
     if by_size is not None and by_share is not None and by_size != by_share:
         return None
@@ -177,6 +227,8 @@ def _fits_by_size(group: RepeatedRuns) -> bool | None:
 
 def cached_share(group: RepeatedRuns) -> float | None:
     """Return how much of the dataset the page cache can hold; None where that cannot be known."""
+    if not group.whole:
+        return None
     size, limit = group.runs[0].dataset_bytes, group.conditions.page_cache_bytes
     if size and limit is not None:
         return min(1.0, limit / size)
@@ -190,11 +242,32 @@ def common_phase(*groups: RepeatedRuns) -> str | None:
     )
 
 
+def read_again(group: RepeatedRuns) -> Uncertain | None:
+    """Return which share of the dataset a later epoch reads from the medium; None where that was not counted."""
+    shares = [
+        sum(known) / len(known)
+        for epochs in group.epochs(LATER)
+        if (known := [epoch.read_share for epoch in epochs if epoch.read_share is not None])
+    ]
+    return share_seen(shares, READ_SPREAD, READ_FLOOR, len(shares)) if shares else None
+
+
+def read_phase(*groups: RepeatedRuns) -> str | None:
+    """Return the epochs in which all of these groups read from their medium: later ones, else the cold one."""
+    if all(group.get("e2e") is not None and _reads_later(group) for group in groups):
+        return LATER
+    return COLD if all(group.get("e2e", COLD) is not None for group in groups) else None
+
+
+def _reads_later(group: RepeatedRuns) -> bool:
+    share = read_again(group)
+    return fits_in_ram(group) is False if share is None else share.lo >= AGAIN_SHARE
+
+
 def reading_dominates(group: RepeatedRuns) -> bool | None:
     """Return whether reading, not pre-processing, makes a cold epoch wait; None where that cannot be known."""
-    blocked, stall = (group.mean(value, COLD) for value in (lambda epoch: epoch.blocked_s, lambda epoch: epoch.stall_s))
-    if blocked is not None and stall:
-        share = blocked / stall
+    share = group.mean(lambda epoch: epoch.blocked_share, COLD)
+    if share is not None:
         return True if share >= READING_SHARE else False if share <= PREPROCESSING_SHARE else None
     size = group.runs[0].dataset_bytes
     if size is None:
@@ -211,10 +284,14 @@ def _spell(name: str, value: ConditionValue) -> str:
         return f"page cache {spell_bytes(value)}"
     if name == "dataset_bytes" and isinstance(value, int):
         return f"dataset {spell_bytes(value)}"
-    if name == "other" and isinstance(value, tuple):
+    if isinstance(value, tuple):
         return ", ".join(f"{key} {one}" for key, one in value)
     if name == "dvfs":
         return "DVFS on" if value else "DVFS off"
+    if name == "minibatches":
+        return f"epochs of {value} minibatches"
+    if name == "power_scope":
+        return f"power of the {value}"
     names = {"batch_size": "batch", "cores": "cores", "dataset_scale": "dataset scale"}
     shown = f"{value:g}" if isinstance(value, float) else str(value)
     return f"{names[name]} {shown}" if name in names else shown

@@ -1,7 +1,8 @@
 """Runs made under the same conditions, as numbers with their uncertainty.
 
 Three or more runs of a setting show the spread between runs: they are resampled, runs first, then their epochs. With
-fewer, a run is taken to scatter as repeated settings of the same data do, or else as assumed here.
+fewer, a run is taken to scatter as repeated settings of the same data do, or else as assumed here; to that is added
+what the scatter between its own epochs leaves of uncertainty in their mean.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 import functools
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetrain.analysis import FEWEST_RUNS, RESAMPLES, expansion, resampled_means
-from edgetrain.studies.observations import Conditions, ObservedEpoch, ObservedRun
+from edgetrain.analysis import FEWEST_RUNS, LEVEL, RESAMPLES, expansion, resampled_means
+from edgetrain.student import quantile
+from edgetrain.studies.conditions import Conditions
+from edgetrain.studies.observations import ObservedEpoch, ObservedRun
 from edgetrain.studies.uncertain import Uncertain
 
 COLD, LATER = "cold", "later"
@@ -29,6 +33,7 @@ METRICS: Mapping[str, Callable[[ObservedEpoch], float | None]] = {
 }
 _E2E, _STALL, _COMPUTE, _ENERGY, _BASELOAD, _WAIT = range(len(METRICS))
 FEWEST_FREEDOM = 4  # repeats less one, summed over settings: with fewer the spread seen is not trusted to be small
+NORMAL_FREEDOM = 1e6  # from here on Student's t is the normal distribution
 VISIBLE_STALL = 0.01  # of end-to-end time; the relative spread of smaller stalls means nothing
 
 Array = NDArray[np.float64]
@@ -38,9 +43,9 @@ Array = NDArray[np.float64]
 class RunSpread:
     """By how much runs of one setting differ: standard deviations of logarithms.
 
-    Assumed where repeats do not show it. In the lab, later epochs with 0 workers, which should not depend on the
-    medium, differ by 10 % in their stall; the paper's times of one setting in four figures differ by 0.5 to 4 %, its
-    mean powers by 1 to 3 %.
+    Where repeats show it, it is as much wider as Student's t is than the normal distribution. Else it is assumed. In
+    the lab, later epochs with 0 workers, which should not depend on the medium, differ by 10 % in their stall; the
+    paper's times of one setting in four figures differ by 0.5 to 4 %, its mean powers by 1 to 3 %.
     """
 
     stall: float = 0.10
@@ -63,6 +68,16 @@ class RepeatedRuns:
     def parameters(self) -> int | None:
         """Parameters of the network."""
         return next((run.parameters for run in self.runs if run.parameters is not None), None)
+
+    @property
+    def units(self) -> frozenset[str]:
+        """The units that made these runs."""
+        return frozenset(run.unit for run in self.runs)
+
+    @property
+    def whole(self) -> bool:
+        """Whether epochs cover the dataset: a later one finds in the page cache what an earlier one has read."""
+        return all(run.whole for run in self.runs)
 
     def epochs(self, phase: str) -> list[list[ObservedEpoch]]:
         """Return the epochs of each run, cold or later ones; runs that have none are left out."""
@@ -113,7 +128,11 @@ class RepeatedRuns:
 
     def of_unit(self, unit: str) -> RepeatedRuns:
         """Return the runs of one unit."""
-        return self._of(run for run in self.runs if run.unit == unit)
+        return self.on_units({unit})
+
+    def on_units(self, units: AbstractSet[str]) -> RepeatedRuns:
+        """Return the runs that these units made."""
+        return self if self.units <= units else self._of(run for run in self.runs if run.unit in units)
 
     def _of(self, runs: Iterable[ObservedRun]) -> RepeatedRuns:
         return RepeatedRuns(self.conditions, tuple(runs), self.spread)
@@ -132,7 +151,8 @@ def _drawn(group: RepeatedRuns, phase: str) -> tuple[Array, Array] | None:
     seed = zlib.crc32(f"{group.conditions}|{group.runs[0].unit}|{phase}".encode())
     draws: Array = np.full((RESAMPLES, len(METRICS)), np.nan)
     if counts.min() < FEWEST_RUNS:
-        draws = _assumed_draws(centre, group.spread, np.maximum(counts, 1), np.random.default_rng(seed))
+        errors = _epoch_errors(runs)
+        draws = _assumed_draws(centre, group.spread, errors, np.maximum(counts, 1), np.random.default_rng(seed))
     for columns in _measured_together(runs):
         known = [run[np.isfinite(run[:, columns[0]])][:, columns] for run in runs]
         known = [run for run in known if len(run)]
@@ -177,18 +197,47 @@ def _per_minibatch(total: float | None, epoch: ObservedEpoch) -> float:
     return float("nan") if total is None or not epoch.minibatches else total / epoch.minibatches
 
 
-def _assumed_draws(centre: Array, spread: RunSpread, counts: NDArray[np.int64], draw: np.random.Generator) -> Array:
+def _epoch_errors(runs: Sequence[Array]) -> RunSpread:
+    """Return the standard error that the scatter between epochs leaves in their mean, as a share of it."""
+    return RunSpread(*(_relative_error([part(run) for run in runs]) for part in (_stalls, _rests, _powers)))
+
+
+def _stalls(epochs: Array) -> Array:
+    return epochs[:, _STALL]
+
+
+def _rests(epochs: Array) -> Array:
+    return epochs[:, _E2E] - np.nan_to_num(epochs[:, _STALL])
+
+
+def _powers(epochs: Array) -> Array:
+    return epochs[:, _ENERGY] / epochs[:, _E2E]
+
+
+def _relative_error(runs: Sequence[Array]) -> float:
+    known = [seen for run in runs if len(seen := run[np.isfinite(run)])]
+    freedom = sum(len(run) - 1 for run in known)
+    mean = float(np.mean([run.mean() for run in known])) if known else 0.0
+    if not freedom or mean <= 0:
+        return 0.0
+    variance = sum(float(((run - run.mean()) ** 2).sum()) for run in known) / freedom
+    return float(np.sqrt(variance * sum(1 / len(run) for run in known))) / len(known) / mean
+
+
+def _assumed_draws(
+    centre: Array, spread: RunSpread, errors: RunSpread, counts: NDArray[np.int64], draw: np.random.Generator
+) -> Array:
     """Draw one or two runs: stall, the rest of the time, and power scatter each on their own.
 
-    `counts` is how many runs have each metric.
+    `counts` is how many runs have each metric, `errors` what their own epochs leave open.
     """
     by_stall, by_rest, by_power, by_baseload = (
-        np.exp(deviation / np.sqrt(counts[column]) * draw.standard_normal(RESAMPLES))
-        for column, deviation in (
-            (_STALL, spread.stall),
-            (_E2E, spread.rest),
-            (_ENERGY, spread.power),
-            (_BASELOAD, spread.power),
+        np.exp(np.hypot(deviation / np.sqrt(counts[column]), error) * draw.standard_normal(RESAMPLES))
+        for column, deviation, error in (
+            (_STALL, spread.stall, errors.stall),
+            (_E2E, spread.rest, errors.rest),
+            (_ENERGY, spread.power, errors.power),
+            (_BASELOAD, spread.power, 0.0),  # it is measured once, before the epochs
         )
     )
     draws = np.empty((RESAMPLES, len(METRICS)))
@@ -211,18 +260,26 @@ class _Pool:
     squares: float = 0.0
     freedom: int = 0
 
-    def add(self, values: Sequence[float]) -> None:
-        logs = np.log([value for value in values if value > 0 and np.isfinite(value)])
-        if len(logs) > 1:
-            self.squares += float(((logs - logs.mean()) ** 2).sum())
-            self.freedom += len(logs) - 1
+    def add(self, phases: Sequence[Sequence[float]]) -> None:
+        """Add one setting: a value of each run, in its cold and in its later epochs. A run counts once."""
+        logs = [np.log([value for value in values if value > 0 and np.isfinite(value)]) for values in phases]
+        known = [values for values in logs if len(values) > 1]
+        if known:
+            freedom = max(len(values) for values in known) - 1
+            self.squares += freedom * float(np.mean([values.var(ddof=1) for values in known]))
+            self.freedom += freedom
 
     def deviation(self, assumed: float) -> float:
-        """Return the deviation seen; where few repeats show it, at least the assumed one."""
+        """Return the deviation seen, widened as Student's t is; where few repeats show it, at least the assumed one."""
         if not self.freedom:
             return assumed
         seen = float(np.sqrt(self.squares / self.freedom))
-        return seen if self.freedom >= FEWEST_FREEDOM else max(seen, assumed)
+        return seen * widening(self.freedom) if self.freedom >= FEWEST_FREEDOM else max(seen, assumed)
+
+
+def widening(freedom: float) -> float:
+    """Return how much wider a 95 % interval is where a deviation is known with this freedom only."""
+    return quantile((1 + LEVEL) / 2, freedom) / quantile((1 + LEVEL) / 2, NORMAL_FREEDOM)
 
 
 @dataclass
@@ -232,13 +289,11 @@ class _Pools:
     power: _Pool = field(default_factory=_Pool)
 
     def add(self, group: RepeatedRuns) -> None:
-        for phase in (COLD, LATER):
-            means = [_mean_of_known(_table(epochs)) for epochs in group.epochs(phase)]
-            if len(means) > 1:
-                seen = [one for one in means if one[_STALL] > VISIBLE_STALL * one[_E2E]]
-                self.stall.add([one[_STALL] for one in seen])
-                self.rest.add([one[_E2E] - np.nan_to_num(one[_STALL]) for one in means])
-                self.power.add([one[_ENERGY] / one[_E2E] for one in means])
+        phases = [[_mean_of_known(_table(epochs)) for epochs in group.epochs(phase)] for phase in (COLD, LATER)]
+        visible = [[one for one in means if one[_STALL] > VISIBLE_STALL * one[_E2E]] for means in phases]
+        self.stall.add([[one[_STALL] for one in means] for means in visible])
+        self.rest.add([[one[_E2E] - np.nan_to_num(one[_STALL]) for one in means] for means in phases])
+        self.power.add([[one[_ENERGY] / one[_E2E] for one in means] for means in phases])
 
     def spread(self, assumed: RunSpread) -> RunSpread:
         return RunSpread(
@@ -251,7 +306,7 @@ class _Pools:
 def group_runs(runs: Iterable[ObservedRun]) -> tuple[RepeatedRuns, ...]:
     """Group runs by their conditions; each group knows how runs of its network scatter in these data."""
     by_conditions: dict[Conditions, list[ObservedRun]] = {}
-    for run in runs:
+    for run in _with_scope(list(runs)):
         by_conditions.setdefault(run.conditions, []).append(run)
     groups = [RepeatedRuns(conditions, tuple(made)) for conditions, made in by_conditions.items()]
     everything = _Pools()
@@ -264,3 +319,18 @@ def group_runs(runs: Iterable[ObservedRun]) -> tuple[RepeatedRuns, ...]:
         RepeatedRuns(group.conditions, group.runs, of_network[group.conditions.network].spread(overall))
         for group in groups
     )
+
+
+def _with_scope(runs: Sequence[ObservedRun]) -> list[ObservedRun]:
+    """Count runs without energy as runs of their board's only sensor: their times are times of the same setting."""
+    scopes: dict[str, set[str]] = {}
+    for run in runs:
+        if run.conditions.power_scope is not None:
+            scopes.setdefault(run.conditions.board, set()).add(run.conditions.power_scope)
+    only = {board: next(iter(known)) for board, known in scopes.items() if len(known) == 1}
+    return [
+        replace(run, conditions=replace(run.conditions, power_scope=only[run.conditions.board]))
+        if run.conditions.power_scope is None and run.conditions.board in only
+        else run
+        for run in runs
+    ]

@@ -6,7 +6,9 @@ stalls has the interval that follows from both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import statistics
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,6 +73,18 @@ class Uncertain:
     def log(self) -> Uncertain:
         """Return its logarithm."""
         return Uncertain(float(np.log(max(self.value, _TINY))), np.log(np.maximum(self.draws, _TINY)))
+
+
+def share_seen(shares: Sequence[float], relative: float, floor: float, seed: int) -> Uncertain:
+    """Return the mean of a share that some runs show.
+
+    A run is taken to scatter as the runs differ, but at least by this part of the share, and by `floor`: even a share
+    of 0, seen once, is not known exactly.
+    """
+    value = statistics.fmean(shares)
+    seen = statistics.stdev(shares) if len(shares) > 1 else 0.0
+    around = Uncertain.around(value, max(relative * value, floor, seen) / math.sqrt(len(shares)), seed)
+    return Uncertain(value, np.maximum(around.draws, 0.0))
 
 
 def _parts(other: Uncertain | float) -> tuple[float, Draws | float]:

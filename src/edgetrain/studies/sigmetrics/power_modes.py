@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from edgetrain.analysis import Bound
 from edgetrain.schema import PowerMode
+from edgetrain.studies.conditions import Conditions
 from edgetrain.studies.data import CLOCKS, CampaignData, Family
 from edgetrain.studies.judging import Case, Claim, at_least, at_most, change
-from edgetrain.studies.observations import Conditions
 from edgetrain.studies.repeated import RepeatedRuns
 from edgetrain.studies.uncertain import Uncertain, highest, lowest
 

@@ -11,13 +11,15 @@ import yaml
 
 from edgetrain.documents import from_document
 from edgetrain.schema import Origin, PowerMode
+from edgetrain.studies.conditions import Conditions
 from edgetrain.studies.data import CampaignData, Printed
-from edgetrain.studies.observations import Conditions, ObservedEpoch, ObservedRun
+from edgetrain.studies.observations import ObservedEpoch, ObservedRun
 from edgetrain.units import HZ_PER_MHZ, J_PER_WH
 
 WH_PER_MWH = 1e-3
 BYTES_PER_GIB = 2**30
 TOP_MODE = "g"
+SCOPE = "module"  # of the paper's power sensor
 Times = tuple[float, float, float]  # stall, compute, end to end
 
 
@@ -114,6 +116,7 @@ def _run(bar: PublishedEpoch, known: SigmetricsFigures) -> ObservedRun:
             gpu_hz=mode.gpu_hz if mode else None,
             emc_hz=mode.emc_hz if mode else None,
             dvfs=bar.dvfs,
+            power_scope=SCOPE,
         ),
         cold=cold,
         later=() if bar.later is None else (_epoch(count, bar.later, bar),),
