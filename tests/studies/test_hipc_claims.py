@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,6 +62,18 @@ def ram(small_again: float = 0.6, large_again: float = 0.0) -> list[Point]:
     ]
 
 
+def hidden_media(hdd_ms: float = 200, alone: bool = True) -> list[Point]:
+    """Return two media that 2 workers hide in a cold epoch, with the runs without workers that show it."""
+    none = [
+        point((90, 200), cold=(fetch, 200), medium=medium, workers=0) for medium, fetch in (("ssd", 100), ("hdd", 200))
+    ]
+    some = [
+        point((10, 200), cold=(10, compute), medium=medium, workers=2)
+        for medium, compute in (("ssd", 200.0), ("hdd", hdd_ms))
+    ]
+    return [*none, *some] if alone else some
+
+
 def verdicts(points: list[Point], **how: Any) -> dict[str, Verdict]:
     found = judge_claims("hipc", FINDINGS, planted(points, **how), Origin.EMULATED)
     return {one.letter: one.verdict for one in found}
@@ -91,7 +104,7 @@ def test_without_runs_no_finding_is_judged():
     [
         ("A", grid(nx_ssd_1=(300, 300))),  # one worker left the stall where it was
         ("B", grid(agx_hdd_2=(283, 10))),  # more workers brought nothing
-        ("C", [point((10, 200), medium="ssd", workers=2), point((10, 260), medium="hdd", workers=2)]),
+        ("C", hidden_media(hdd_ms=260)),
         ("D", grid(agx_hdd_0=(514, 430))),  # the medium still shows in later epochs
         ("D", [*grid(), *ram(large_again=0.5)]),  # RAM that holds the dataset, and it is read again
         ("E", sizes(ssd_4x=20.0)),
@@ -126,10 +139,47 @@ def test_far_from_the_threshold_a_single_run_is_enough_and_near_it_repeats_decid
     assert verdicts(one_worker(12), repeats=5, noise=0.01)["A"] is Verdict.DOES_NOT
 
 
-def test_a_simulated_board_is_not_asked_about_the_page_cache():
+def test_a_simulated_board_is_not_asked_about_its_loader_or_its_page_cache():
     runs = plant([*grid(), *sizes(), *ram()], origin=Origin.SIMULATED)
     found = judge_claims("hipc", FINDINGS, CampaignData.of_runs(runs), Origin.SIMULATED)
-    assert {one.letter for one in found if one.refused} == set("BCDEF")
+    assert {one.letter for one in found if one.refused} == set("ABCDEF")
+
+
+def test_media_that_are_not_read_say_nothing_about_a_medium_that_is_enough():
+    assert verdicts(hidden_media())["C"] is Verdict.HOLDS
+    warm = [replace(one, cold=None) for one in hidden_media()]
+    assert verdicts(warm)["C"] is Verdict.CANNOT_SAY
+    read_again = [replace(one, cold=None, cached=0.3, read=(1.0, 0.8)) for one in hidden_media()]
+    assert verdicts(read_again)["C"] is Verdict.HOLDS
+
+
+def test_whether_compute_hides_fetching_needs_runs_without_workers():
+    assert verdicts(hidden_media(alone=False))["C"] is Verdict.CANNOT_SAY
+
+
+def test_a_page_cache_alone_does_not_show_that_ram_makes_up_for_a_slow_medium():
+    found = judge_claims("hipc", FINDINGS[3:4], planted(ram()), Origin.EMULATED)[0]
+    assert found.verdict is Verdict.CANNOT_SAY and "on two media" in found.reason
+    half = judge_claims("hipc", FINDINGS[3:4], planted([*grid(), *ram()[1:]]), Origin.EMULATED)[0]
+    assert half.verdict is Verdict.CANNOT_SAY and "does not hold the dataset" in half.reason
+    assert verdicts([*grid(), *ram()])["D"] is Verdict.HOLDS
+
+
+def test_no_bytes_read_in_a_single_run_have_an_interval():
+    found = judge_claims("hipc", FINDINGS[3:4], planted(ram(), repeats=1, noise=0.0), Origin.EMULATED)[0]
+    again = next(one for one in found.evidence if "holds the dataset" in one.what).bounds[0]
+    assert again.value == again.lo == 0 < again.hi
+
+
+def test_one_gpu_does_not_show_that_more_workers_help_a_fast_one():
+    one_board = [one for one in grid() if one.board == "xavier-nx"]
+    found = judge_claims("hipc", FINDINGS[1:2], planted(one_board), Origin.EMULATED)[0]
+    assert found.verdict is Verdict.CANNOT_SAY and "two GPUs" in found.reason
+    assert verdicts(grid())["B"] is Verdict.HOLDS
+
+
+def test_a_faster_gpu_that_waits_less_for_the_same_medium_contradicts_more_workers():
+    assert verdicts(grid(agx_hdd_1=(100, 10), agx_hdd_2=(40, 10)))["B"] is Verdict.DOES_NOT
 
 
 def test_every_published_number_is_positive():

@@ -210,6 +210,8 @@ def test_an_imported_log_without_a_medium_has_no_cold_epoch_and_says_so(board):
     nowhere = dataclasses.replace(summary, workload=dataclasses.replace(summary.workload, medium=None), factors={})
     seen = observe(run, dataclasses.replace(nowhere, imported=ImportFacts("log")))
     assert seen.cold is None and seen.conditions.medium is None
+    reason = judged("8", [seen]).reason
+    assert reason.startswith("no run has a first epoch with a cold page cache") and "imported log" in reason
 
 
 def test_a_loop_whose_loader_was_not_watched_has_no_compute_time(board):
@@ -234,6 +236,7 @@ def test_energy_of_a_gpu_alone_does_not_count_as_the_devices(board):
     assert whole.conditions.power_scope == "module" and whole.later[0].energy_j and whole.later[0].baseload_j
     gpu = observe(run, dataclasses.replace(summary, power_scope="gpu"))
     assert gpu.conditions.power_scope is None and gpu.later[0].energy_j is None and gpu.later[0].baseload_j is None
+    assert "their sensor measures the gpu only" in judged("19", [gpu]).reason
 
 
 def test_runs_without_a_power_sensor_are_repeats_of_those_with_one(board):

@@ -42,7 +42,7 @@ def reproduce_paper(
         ),
     ],
     quick: Annotated[
-        bool, typer.Option("--quick", help="Run fewer combinations: hipc takes about 4 minutes instead of 20.")
+        bool, typer.Option("--quick", help="Run fewer combinations: hipc takes about 5 minutes instead of 20.")
     ] = False,
     repeats: Annotated[
         int | None,

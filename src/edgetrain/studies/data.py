@@ -235,13 +235,6 @@ def cached_share(group: RepeatedRuns) -> float | None:
     return 1.0 if fits_in_ram(group) else group.mean(lambda epoch: epoch.cached_share)
 
 
-def common_phase(*groups: RepeatedRuns) -> str | None:
-    """Return the epochs in which these groups can be compared: the later ones, else the cold one; None: neither."""
-    return next(
-        (phase for phase in (LATER, COLD) if all(group.get("e2e", phase) is not None for group in groups)), None
-    )
-
-
 def read_again(group: RepeatedRuns) -> Uncertain | None:
     """Return which share of the dataset a later epoch reads from the medium; None where that was not counted."""
     shares = [

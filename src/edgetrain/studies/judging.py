@@ -1,7 +1,8 @@
 """Judges a statement by evidence: each comparison has an interval, and supports it, contradicts it, or cannot say.
 
 A statement does not hold where one comparison clearly contradicts it, holds where every comparison clearly supports
-it, and otherwise cannot be judged. Clearly: the 95 % interval lies on one side of the limit.
+it, and otherwise cannot be judged. Clearly: the 95 % interval lies on one side of the limit. That something may happen
+holds where one comparison shows it; that others do not show it denies nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from edgetrain.analysis import FEWEST_RUNS, Bound, Evidence, StudyFinding, Verdict
 from edgetrain.schema import Origin
 from edgetrain.studies.data import CampaignData
+from edgetrain.studies.needed import Needed, lacking
+from edgetrain.studies.repeated import RepeatedRuns
 from edgetrain.studies.uncertain import Uncertain
 
 NO_NUMBER = "–"
@@ -55,12 +58,15 @@ def within(name: str, number: Uncertain, either_way: float) -> Bound:
 class Case:
     """Collects the evidence for and against one statement.
 
-    `any_suffices` is for statements that something may happen: one comparison that shows it is enough.
+    `any_suffices` is for statements that something may happen: one comparison that shows it is enough, and one that
+    does not show it is no evidence against it.
     """
 
     evidence: list[Evidence] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)  # halves of the statement that no run is about
     any_suffices: bool = False
+    undecided: list[bool] = field(default_factory=list)  # of each comparison: its interval contains the limit
+    repeated: list[bool] = field(default_factory=list)  # of each comparison: all it compares was run often enough
 
     def add(
         self,
@@ -69,18 +75,27 @@ class Case:
         numbers: str = "",
         paper: str = NO_NUMBER,
         spell: Callable[[float], str] = percent,
+        of: Sequence[RepeatedRuns] = (),
     ) -> None:
-        """Add one comparison; it supports the statement where every bound is kept."""
-        kept = [bound.kept for bound in bounds]
-        supports = False if False in kept else None if None in kept else True
+        """Add one comparison of these groups; it supports the statement where every bound is kept."""
+        kept = all_kept(bounds)
         spelled = "; ".join(_spell_bound(bound, spell) for bound in bounds)
         ours = f"{numbers}; {spelled}" if numbers and spelled else numbers or spelled
+        supports = None if self.any_suffices and kept is False else kept
         self.evidence.append(Evidence(what, ours, paper, supports, tuple(bounds)))
+        self.undecided.append(kept is None)
+        self.repeated.append(all(len(group.runs) >= FEWEST_RUNS for group in of))
 
     def require(self, found: bool, what: str) -> None:
         """Note that a half of the statement could not be checked."""
         if not found:
             self.missing.append(what)
+
+
+def all_kept(bounds: Sequence[Bound]) -> bool | None:
+    """Return whether all bounds are kept; None where that is undecided."""
+    kept = [bound.kept for bound in bounds]
+    return False if False in kept else None if None in kept else True
 
 
 def _spell_bound(bound: Bound, spell: Callable[[float], str]) -> str:
@@ -103,6 +118,7 @@ class Claim:
     found: str  # the paper's own numbers
     needs: str  # the runs that would answer it
     judge: Callable[[CampaignData, Case], None]
+    of_each: tuple[Needed, ...] = ()  # what a run must have recorded to say anything about it
     simulated: str | None = None  # why a simulated board cannot say; None: it can
     emulated: str | None = None  # why the lab cannot
     paced: str | None = None  # why a paced accelerator cannot
@@ -117,10 +133,10 @@ def _judge(paper: str, claim: Claim, data: CampaignData, origin: Origin | None) 
     refused = _refusal(claim, data, origin)
     if claim.paced and refused is None:
         data = data.keep(lambda run: not run.paced)
-    case = Case()
+    case, data = Case(), data.afresh()
     claim.judge(data, case)
     evidence = tuple(case.evidence)
-    verdict, reason = _verdict(claim, case, data)
+    verdict, reason = _verdict(claim, case, data, repeatable=origin is not Origin.PUBLISHED)
     if refused is not None:
         evidence = tuple(replace(one, supports=None) for one in evidence)
         verdict, reason = Verdict.CANNOT_SAY, refused
@@ -141,26 +157,35 @@ def _refusal(claim: Claim, data: CampaignData, origin: Origin | None) -> str | N
     return None
 
 
-def _verdict(claim: Claim, case: Case, data: CampaignData) -> tuple[Verdict, str]:
+def _verdict(claim: Claim, case: Case, data: CampaignData, repeatable: bool) -> tuple[Verdict, str]:
     against = [one for one in case.evidence if one.supports is False]
     shown = case.any_suffices and any(one.supports for one in case.evidence)
-    if against and not shown:
-        return Verdict.DOES_NOT, f"{_count(against, case)} against it: {against[0].what}"
+    if against:
+        return Verdict.DOES_NOT, f"{_count(len(against), case)} against it: {against[0].what}"
     if not case.evidence:
         # Runs of what the statement is about, which do not fulfil its condition, need less than its full list.
-        return (
-            Verdict.CANNOT_SAY,
-            f"needs {' and '.join(case.missing) if data.groups and case.missing else claim.needs}",
-        )
-    undecided = [one for one in case.evidence if one.supports is None]
+        needs = f"needs {' and '.join(case.missing) if data.groups and case.missing else claim.needs}"
+        absent = lacking(claim.of_each, data)
+        return Verdict.CANNOT_SAY, "; ".join([*filter(None, [absent]), needs, *_inseparable(data)])
+    undecided = [at for at, open_still in enumerate(case.undecided) if open_still]
     if undecided and not shown:
-        few = max((len(group.runs) for group in data.groups), default=0) < FEWEST_RUNS
+        few = repeatable and not case.repeated[undecided[0]]
         more = f"; make each run at least {FEWEST_RUNS} times" if few else ""
-        return Verdict.CANNOT_SAY, f"{_count(undecided, case)} too close to the limit: {undecided[0].what}{more}"
+        what = case.evidence[undecided[0]].what
+        return Verdict.CANNOT_SAY, f"{_count(len(undecided), case)} too close to the limit: {what}{more}"
+    if case.any_suffices and not shown:
+        what = case.evidence[0].what
+        none = f"none of {len(case.evidence)} comparisons shows it, which does not deny it: {what}"
+        return Verdict.CANNOT_SAY, f"{none}; other runs may show it ({claim.needs})"
     if case.missing:
-        return Verdict.CANNOT_SAY, f"also needs {' and '.join(case.missing)}"
+        return Verdict.CANNOT_SAY, "; ".join([f"also needs {' and '.join(case.missing)}", *_inseparable(data)])
     return Verdict.HOLDS, ""
 
 
-def _count(some: Sequence[Evidence], case: Case) -> str:
-    return f"{len(some)} of {len(case.evidence)} comparisons {'is' if len(some) == 1 else 'are'}"
+def _inseparable(data: CampaignData) -> list[str]:
+    """Return why runs that seem to be what is needed were not compared."""
+    return data.inseparable[:1]
+
+
+def _count(count: int, case: Case) -> str:
+    return f"{count} of {len(case.evidence)} comparisons {'is' if count == 1 else 'are'}"

@@ -79,7 +79,7 @@ def _workers(data: Path, quick: bool) -> PlannedSection:
         {"preset": board, "storage": medium, "workers": workers}
         for board, medium, workers in (
             *(("xavier-nx", medium, workers) for medium in ("hdd", "ssd") for workers in (0, 1, 2)),
-            ("xavier-agx", "hdd", 0),
+            *(("xavier-agx", "hdd", workers) for workers in (0, 1, 2)),
             ("xavier-agx", "ssd", 0),
         )
     )

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from edgetrain.studies.data import PHASES, CampaignData, Family, fits_in_ram, reading_dominates
+from edgetrain.studies.data import (
+    LARGE_BYTES,
+    NOT_AGAIN_SHARE,
+    PHASES,
+    CampaignData,
+    Family,
+    fits_in_ram,
+    read_again,
+    reading_dominates,
+)
 from edgetrain.studies.judging import Case, Claim, at_least, at_most, change, within
+from edgetrain.studies.needed import COLD_EPOCH, LATER_EPOCHS, STALL
 from edgetrain.studies.repeated import COLD, LATER, RepeatedRuns
 from edgetrain.studies.uncertain import Uncertain
 
@@ -13,9 +23,6 @@ from edgetrain.studies.uncertain import Uncertain
 LEFT_SHARE = 0.25
 # A first epoch has disk stalls when they are at least this share of an epoch.
 DISK_SHARE = 0.05
-# Later epochs that read less than this share of the dataset do not read it again.
-NOT_AGAIN_SHARE = 0.02
-READ_SPREAD = 0.1  # between runs, of the bytes read
 # Two media, or two epochs, are alike within this share of an epoch (LeNet's cold epochs differ by 4 % between media).
 ALIKE_SHARE = 0.1
 
@@ -37,12 +44,10 @@ def _extra(slow: Uncertain, fast: Uncertain, epoch: Uncertain) -> Uncertain:
 
 def _ram_removes(data: CampaignData, case: Case) -> None:
     for group in data.groups:
-        again = group.mean(lambda epoch: epoch.read_share)
-        read = group.mean(lambda epoch: epoch.read_share, COLD)
+        again, read = read_again(group), group.mean(lambda epoch: epoch.read_share, COLD)
         if fits_in_ram(group) and again is not None and read is not None and read > NOT_AGAIN_SHARE:
-            share = Uncertain.around(again, READ_SPREAD * again, len(group.runs))
-            bound = at_most("read again", share, NOT_AGAIN_SHARE)
-            case.add(f"{data.label(group.conditions)}, dataset fits into RAM", [bound])
+            bound = at_most("read again", again, NOT_AGAIN_SHARE)
+            case.add(f"{data.label(group.conditions)}, dataset fits into RAM", [bound], of=[group])
     for family, slow_medium, slow, fast_medium, fast in _pairs(data, LATER):
         cold, later, clean = slow.get("stall", COLD), slow.get("stall"), fast.get("stall")
         epoch = slow.get("e2e")
@@ -52,29 +57,34 @@ def _ram_removes(data: CampaignData, case: Case) -> None:
         if (disk / epoch).lo < DISK_SHARE:
             continue  # no disk stalls to remove
         bound = at_most(f"left of the disk stall against {fast_medium}", (later - clean) / disk, LEFT_SHARE)
-        case.add(f"{family.label}, {slow_medium}, stall per minibatch, cold → later", [bound], change(cold, later))
+        what = f"{family.label}, {slow_medium}, stall per minibatch, cold → later"
+        case.add(what, [bound], change(cold, later), of=(slow, fast))
 
 
 def _caching_useless(data: CampaignData, case: Case) -> None:
-    without = False
+    light = too_large = False
     for group in data.groups:
         cold, later, epoch = group.get("stall", COLD), group.get("stall"), group.get("e2e")
         reading, fits = reading_dominates(group), fits_in_ram(group)
-        if cold is None or later is None or epoch is None or reading is None:
+        if cold is None or later is None or epoch is None or reading is None or not group.whole:
             continue
+        if group.conditions.workers != 0 and (cold / epoch).lo < DISK_SHARE:
+            continue  # workers hide what there is to gain, whatever caching does
         gain, numbers, label = (cold - later) / epoch, change(cold, later), data.label(group.conditions)
         if not reading:
             what = f"{label}, pre-processing dominates or the data is tiny; stall, cold → later"
-            case.add(what, [within("gained by caching, of an epoch", gain, ALIKE_SHARE)], numbers)
-            without = True
+            case.add(what, [within("gained by caching, of an epoch", gain, ALIKE_SHARE)], numbers, of=[group])
+            light = True
         elif fits is False:
             what = f"{label}, does not fit into RAM; stall, cold → later"
-            case.add(what, [at_most("gained by caching, of an epoch", gain, ALIKE_SHARE)], numbers)
-            without = True
+            case.add(what, [at_most("gained by caching, of an epoch", gain, ALIKE_SHARE)], numbers, of=[group])
+            too_large = True
         elif fits and group.conditions.workers == 0:
             what = f"{label}, reading dominates and fits into RAM; stall, cold → later"
-            case.add(what, [at_least("gained by caching, of an epoch", gain, DISK_SHARE)], numbers)
-    case.require(without, "runs whose dataset is tiny, needs mostly pre-processing, or does not fit into RAM")
+            case.add(what, [at_least("gained by caching, of an epoch", gain, DISK_SHARE)], numbers, of=[group])
+    stalls = "with 0 workers, or with a large stall in the cold epoch"
+    case.require(light, f"a dataset that is tiny or needs mostly pre-processing, {stalls}")
+    case.require(too_large, f"a dataset that does not fit into RAM, {stalls}")
 
 
 def _storage_matters(data: CampaignData, case: Case) -> None:
@@ -90,7 +100,7 @@ def _storage_matters(data: CampaignData, case: Case) -> None:
         name = f"{slow_medium} adds over {fast_medium}, of an epoch"
         bound = at_least(name, extra, ALIKE_SHARE) if reading else at_most(name, extra, ALIKE_SHARE)
         kind = "I/O pressure" if reading else "no I/O pressure"
-        case.add(f"{family.label}, cold, {kind}; stall", [bound], change(fast_stall, slow_stall))
+        case.add(f"{family.label}, cold, {kind}; stall", [bound], change(fast_stall, slow_stall), of=(slow, fast))
         pressed, eased = pressed or bool(reading), eased or not reading
     eased |= _alike_when_warm(data, case, fewest_workers=0)
     case.require(pressed, "cold epochs with 0 workers of a large dataset on two media")
@@ -104,15 +114,22 @@ def _alike_when_warm(data: CampaignData, case: Case, fewest_workers: int, only_l
         workers = slow.conditions.workers
         if not fits_in_ram(slow) or workers is None or workers < fewest_workers:
             continue
-        if only_large and reading_dominates(slow) is False:
+        if only_large and not (reading_dominates(slow) or _is_large(slow)):
             continue
         if slow_stall is None or fast_stall is None or epoch is None:
             continue
         extra = _extra(slow_stall, fast_stall, epoch)
         bound = at_most(f"{slow_medium} adds over {fast_medium}, of an epoch", extra, ALIKE_SHARE)
-        case.add(f"{family.label}, {PHASES[LATER]}, cached; stall", [bound], change(fast_stall, slow_stall))
+        what = f"{family.label}, {PHASES[LATER]}, cached; stall"
+        case.add(what, [bound], change(fast_stall, slow_stall), of=(slow, fast))
         found = True
     return found
+
+
+def _is_large(group: RepeatedRuns) -> bool:
+    """Return whether reading the dataset takes a while on a slow medium, whatever else the epochs wait for."""
+    size = group.runs[0].dataset_bytes
+    return size is not None and size >= LARGE_BYTES
 
 
 def _hidden(data: CampaignData, case: Case) -> None:
@@ -124,24 +141,24 @@ CLAIMS = (
         "1", "Enough free RAM to hold the dataset removes disk stalls after the first epoch",
         "AGX, MobileNet, HDD, 4 workers: 46.5 → 12.9 s of stall; 12.9 to 13.1 s on every medium",
         "two epochs, the first cold, of a dataset that fits into RAM, on two media or with bytes read",
-        _ram_removes, simulated=_RULE,
+        _ram_removes, (LATER_EPOCHS, COLD_EPOCH), simulated=_RULE,
     ),
     Claim(
         "2", "Caching does not help where pre-processing dominates, the data is tiny or does not fit into RAM",
         "AGX, HDD, 4 workers: LeNet 13.0 → 13.1 s, ResNet 12.1 → 12.3 s of stall, cold → later",
-        "two epochs, the first cold, of a small dataset or one that does not fit into RAM",
-        _caching_useless, simulated=_RULE,
+        "two epochs, the first cold, of a small dataset and of one that does not fit into RAM, with 0 workers",
+        _caching_useless, (LATER_EPOCHS, COLD_EPOCH, STALL), simulated=_RULE,
     ),
     Claim(
         "8", "Faster storage matters only under I/O pressure, cold",
         "AGX, 0 workers, cold: MobileNet 306 s of stall on SSD, 741 s on HDD; LeNet 21.9 and 22.4 s",
         "cold epochs with 0 workers, and later ones, on two media",
-        _storage_matters, simulated=_RULE,
+        _storage_matters, (COLD_EPOCH, STALL), simulated=_RULE,
     ),
     Claim(
         "9", "Cache and pipeline together hide slow storage",
         "AGX, MobileNet, 4 workers: 297 to 298 s per epoch on every medium",
         "later epochs of a large, cached dataset with workers on two media",
-        _hidden, simulated=_RULE,
+        _hidden, (LATER_EPOCHS, STALL), simulated=_RULE,
     ),
 )  # fmt: skip

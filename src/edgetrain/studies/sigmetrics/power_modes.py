@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from edgetrain.analysis import Bound
 from edgetrain.schema import PowerMode
 from edgetrain.studies.conditions import Conditions
 from edgetrain.studies.data import CLOCKS, CampaignData, Family
-from edgetrain.studies.judging import Case, Claim, at_least, at_most, change
+from edgetrain.studies.judging import Case, Claim, all_kept, at_least, at_most, change
+from edgetrain.studies.needed import BASELOAD, ENERGY, LATER_EPOCHS, PARAMETERS, STALL
 from edgetrain.studies.repeated import RepeatedRuns
 from edgetrain.studies.uncertain import Uncertain, highest, lowest
+from edgetrain.studies.units import same_units
 
 BIG_PARAMETERS = 1_000_000  # LeNet has 60,000, the paper's big networks 5 million and more
 SAME_CLOCK = 0.02  # sources print 1200 MHz for 1190.4, and 670 for 675.75
@@ -29,64 +32,73 @@ FOLLOWS = 0.3
 SHARPLY_SHARE = 0.3
 
 
+@dataclass(frozen=True)
+class _Rival:
+    """A mode compared with the factory default."""
+
+    name: str
+    bounds: list[Bound]
+    runs: tuple[RepeatedRuns, RepeatedRuns]
+
+    @property
+    def beats(self) -> bool | None:
+        """Whether it is faster and needs less energy; None where that is undecided."""
+        return all_kept(self.bounds)
+
+
 def _default_beaten(data: CampaignData, case: Case) -> None:
     """Whether another mode is faster and needs less energy than the factory default, for one network at least."""
-    by_board: dict[str, list[tuple[bool | None, str, list[Bound]]]] = {}
+    case.any_suffices = True
+    by_board: dict[str, list[_Rival]] = {}
     for conditions, modes in _modes(data):
         default = data.factory_default(conditions.board)
         factory = next((group for group in modes if default and _is_mode(group.conditions, default)), None)
-        if factory is None:
-            continue
-        rivals = [_against(group, factory) for group in modes if group is not factory]
-        known = [rival for rival in rivals if rival is not None]
-        if not known:
-            continue
-        kept = [_both_kept(bounds) for _, bounds in known]
-        beaten = True if True in kept else None if None in kept else False
-        name, bounds = known[kept.index(beaten)]
-        by_board.setdefault(conditions.board, []).append((beaten, f"{conditions.network}, {name}", bounds))
-    for board, found in by_board.items():
-        beaten, name, bounds = min(found, key=lambda one: (one[0] is not True, one[0] is False))
-        case.add(f"{board}, against its factory default: {name}", bounds)
+        for group in modes if factory is not None else ():
+            pair = None if factory is None or group is factory else same_units(group, factory)
+            rival = _against(*pair) if pair else None
+            if rival is not None:
+                by_board.setdefault(conditions.board, []).append(rival)
+            elif group is not factory and pair is None:
+                data.note_inseparable("power mode", conditions)
+    for board, rivals in by_board.items():
+        best = min(rivals, key=lambda one: (one.beats is not True, one.beats is False))
+        case.add(f"{board}, against its factory default: {best.name}", best.bounds, of=best.runs)
 
 
-def _against(group: RepeatedRuns, default: RepeatedRuns) -> tuple[str, list[Bound]] | None:
+def _against(group: RepeatedRuns, default: RepeatedRuns) -> _Rival | None:
     bounds = []
     for metric, name in (("e2e", "time changes by"), ("energy", "energy changes by")):
         mine, factory = group.get(metric), default.get(metric)
         if mine is None or factory is None:
             return None
         bounds.append(at_most(name, mine / factory - 1, 0.0))
-    return _spell_mode(group.conditions), bounds
-
-
-def _both_kept(bounds: list[Bound]) -> bool | None:
-    kept = [bound.kept for bound in bounds]
-    return False if False in kept else None if None in kept else True
+    return _Rival(f"{group.conditions.network}, {_spell_mode(group.conditions)}", bounds, (group, default))
 
 
 def _baseload_large(data: CampaignData, case: Case) -> None:
     for conditions, groups in _modes(data, fewest=1):
-        shares = {}
+        shares = []
         for group in groups:
             baseload, energy = group.get("baseload"), group.get("energy")
             if baseload is not None and energy is not None:
-                shares[_spell_mode(group.conditions)] = baseload / energy
+                shares.append((baseload / energy, group))
         if shares:
-            mode = min(shares, key=lambda one: shares[one].value)
-            what = f"{data.label(conditions)}, {mode} (lowest of {len(shares)})"
-            case.add(what, [at_least("baseload of the energy", shares[mode], LARGE_SHARE)])
+            share, lowest_one = min(shares, key=lambda one: one[0].value)
+            what = f"{data.label(conditions)}, {_spell_mode(lowest_one.conditions)} (lowest of {len(shares)})"
+            case.add(what, [at_least("baseload of the energy", share, LARGE_SHARE)], of=[lowest_one])
 
 
 def _energy_modest(data: CampaignData, case: Case) -> None:
-    for conditions, groups in _modes(data):
-        top_hz = max((group.conditions.gpu_hz or 0 for group in groups), default=0)
-        lower = [group for group in groups if (group.conditions.gpu_hz or 0) < top_hz]
-        energies = [energy for group in lower if (energy := group.get("energy")) is not None]
-        if _is_big(groups[0]) and len(energies) >= FEWEST_MODES:
-            most, least = highest(energies), lowest(energies)
-            what = f"{data.label(conditions)}, {len(energies)} modes below the highest GPU clock"
-            case.add(what, [at_most("energy varies by", (most - least) / most, MODEST_SHARE)])
+    for conditions, modes in _modes(data):
+        top_hz = max((group.conditions.gpu_hz or 0 for group in modes), default=0)
+        lower = {group.conditions: group for group in modes if (group.conditions.gpu_hz or 0) < top_hz}
+        for groups in data.on_shared_units("power mode", conditions, lower):
+            energies = [energy for group in groups.values() if (energy := group.get("energy")) is not None]
+            if _is_big(modes[0]) and len(energies) >= FEWEST_MODES:
+                most, least = highest(energies), lowest(energies)
+                what = f"{data.label(conditions)}, {len(energies)} modes below the highest GPU clock"
+                bound = at_most("energy varies by", (most - least) / most, MODEST_SHARE)
+                case.add(what, [bound], of=list(groups.values()))
 
 
 def _gpu_clock(data: CampaignData, case: Case) -> None:
@@ -97,56 +109,89 @@ def _gpu_clock(data: CampaignData, case: Case) -> None:
             continue
         what, numbers = f"{family.label}, compute, {_spell_step(slow, fast, 'gpu_hz')}", _spell_change(slow, fast)
         if _is_big(slow):
-            case.add(what, [at_least("follows the clock by", follows, FOLLOWS)], numbers, spell=_plain)
+            bound = at_least("follows the clock by", follows, FOLLOWS)
+            case.add(what, [bound], numbers, spell=_plain, of=(slow, fast))
             big = True
         else:
-            case.add(what, [at_most("follows the clock by", follows, FOLLOWS)], numbers, spell=_plain)
+            bound = at_most("follows the clock by", follows, FOLLOWS)
+            case.add(what, [bound], numbers, spell=_plain, of=(slow, fast))
             light = True
     case.require(big, "a network of a million parameters or more at two GPU clocks")
     case.require(light, "a light network, such as LeNet, at two GPU clocks")
 
 
 def _cpu_cuts_stall(data: CampaignData, case: Case) -> None:
-    clocks = cores = False
+    clocks = cores = fewer = False
     for family, slow, fast, _ in _pairs(data, "cpu_hz", FURTHER):
         before, after = slow.visible_stall(), fast.get("stall")
         if before is not None and after is not None:
             what = f"{family.label}, stall, {_spell_step(slow, fast, 'cpu_hz')}"
-            case.add(what, [at_least("removed", 1 - after / before, 0.0)], change(before, after))
+            case.add(what, [at_least("removed", 1 - after / before, 0.0)], change(before, after), of=(slow, fast))
             clocks = True
-    for family, few, many, _ in _pairs(data, "cores", FURTHER):
-        before, after = few.visible_stall(), many.visible_stall()
-        workers = few.conditions.workers
-        if before is None or after is None or not workers:
+    for family in data.families("cores"):
+        workers, counted = family.conditions.workers, family.ordered()
+        if not workers:
             continue
-        what = f"{family.label}, stall, {few.conditions.cores} → {many.conditions.cores} cores"
-        if (few.conditions.cores or 0) < workers:
-            grows = at_least("fewer cores than workers: larger by", before / after - 1, SHARPLY_SHARE)
-            case.add(what, [grows], change(before, after))
-        else:
-            case.add(what, [at_least("removed", 1 - after / before, 0.0)], change(before, after))
-        cores = True
+        enough = [group for count, group in counted if count >= workers]
+        few, many = counted[0][1], counted[-1][1]
+        fewer |= counted[0][0] < workers and _more_cores(case, family, few, many, workers)
+        cores |= len(enough) > 1 and _more_cores(case, family, enough[0], enough[-1], workers)
     case.require(clocks, "two CPU clocks with everything else equal")
-    case.require(cores, "two core counts with everything else equal")
+    case.require(cores, "two core counts, none below the number of workers, with everything else equal")
+    case.require(fewer, "a core count below the number of workers and a higher one, with everything else equal")
+
+
+def _more_cores(case: Case, family: Family, few: RepeatedRuns, many: RepeatedRuns, workers: int) -> bool:
+    """Compare two core counts; return whether they could be compared."""
+    before, after = few.visible_stall(), many.get("stall")
+    low, high = few.conditions.cores or 0, many.conditions.cores or 0
+    if before is None or after is None or high < FURTHER * low:
+        return False
+    what = f"{family.label}, stall, {low} → {high} cores"
+    if low < workers:
+        bound = at_least("fewer cores than workers: larger by", before / after - 1, SHARPLY_SHARE)
+    else:
+        bound = at_least("removed", 1 - after / before, 0.0)
+    case.add(what, [bound], change(before, after), of=(few, many))
+    return True
+
+
+@dataclass(frozen=True)
+class _Follows:
+    """How compute of one network follows the CPU clock."""
+
+    what: str
+    exponent: Uncertain
+    runs: tuple[RepeatedRuns, RepeatedRuns]
 
 
 def _cpu_shortens_compute(data: CampaignData, case: Case) -> None:
-    found: dict[bool, list[tuple[str, str, Uncertain]]] = {True: [], False: []}
+    # By everything but the network, and by both clocks: what is compared differs in nothing else.
+    big: dict[tuple[Conditions, int | None, int | None], list[_Follows]] = {}
+    light: dict[tuple[Conditions, int | None, int | None], list[_Follows]] = {}
     for family, slow, fast, ratio in _pairs(data, "cpu_hz", FURTHER):
-        follows, big = _elasticity(slow, fast, "compute", ratio), _is_big(slow)
-        if follows is not None and big is not None:
-            what = f"{family.label}, compute, {_spell_step(slow, fast, 'cpu_hz')}"
-            found[big].append((slow.conditions.board, what, follows))
-            if not big:
-                bound = at_least("follows the clock by", follows, FOLLOWS)
-                case.add(what, [bound], _spell_change(slow, fast), spell=_plain)
-    for board, what, follows in found[True]:
-        light = [one for name, _, one in found[False] if name == board]
-        if light:
-            bound = at_least("follows the clock less than a light network by", lowest(light) - follows, 0.0)
-            case.add(what, [bound], spell=_plain)
-    case.require(bool(found[False]), "a light network, such as LeNet, at two CPU clocks")
-    case.require(bool(found[True]), "a network of a million parameters or more at two CPU clocks")
+        exponent, is_big = _elasticity(slow, fast, "compute", ratio), _is_big(slow)
+        if exponent is None or is_big is None:
+            continue
+        what = f"{family.label}, compute, {_spell_step(slow, fast, 'cpu_hz')}"
+        # The size of a dataset of the user's own is one of its network.
+        alike = replace(family.conditions.without("dataset_bytes"), network="")
+        key = alike, slow.conditions.cpu_hz, fast.conditions.cpu_hz
+        (big if is_big else light).setdefault(key, []).append(_Follows(what, exponent, (slow, fast)))
+        if not is_big:
+            bound = at_least("follows the clock by", exponent, FOLLOWS)
+            case.add(what, [bound], _spell_change(slow, fast), spell=_plain, of=(slow, fast))
+    compared = False
+    for key in [key for key in big if key in light]:
+        for one in big[key]:
+            least = min(light[key], key=lambda each: each.exponent.value)
+            bound = at_least("follows the clock less than a light network by", least.exponent - one.exponent, 0.0)
+            case.add(one.what, [bound], spell=_plain, of=(*one.runs, *least.runs))
+            compared = True
+    case.require(bool(light), "a light network, such as LeNet, at two CPU clocks")
+    case.require(bool(big), "a network of a million parameters or more at two CPU clocks")
+    if light and big:
+        case.require(compared, "both at the same two CPU clocks of a board, with everything else equal")
 
 
 def _memory_clock(data: CampaignData, case: Case) -> None:
@@ -161,7 +206,7 @@ def _memory_clock(data: CampaignData, case: Case) -> None:
             if before is not None and after is not None
         ]
         if len(bounds) == len(pairs):
-            case.add(f"{family.label}, {_spell_step(slow, fast, 'emc_hz')}", bounds)
+            case.add(f"{family.label}, {_spell_step(slow, fast, 'emc_hz')}", bounds, of=(slow, fast))
 
 
 def _modes(data: CampaignData, fewest: int = 2) -> Iterator[tuple[Conditions, list[RepeatedRuns]]]:
@@ -235,39 +280,43 @@ CLAIMS = (
     Claim(
         "18", "The factory-default mode need not be Pareto optimal",
         "AGX, 15 W default: LeNet in mode e takes 45 % less time and 14 % less energy",
-        "the factory-default mode and others, with energy", _default_beaten, simulated=_FITTED, emulated=_POWER,
+        "the factory-default mode and others, with energy", _default_beaten,
+        (LATER_EPOCHS, ENERGY), simulated=_FITTED, emulated=_POWER,
     ),
     Claim(
         "19", "Baseload is a large share of the training energy",
         "AGX: 65 to 80 % for LeNet, 20 to 45 % for ResNet and MobileNet",
-        "runs with --baseload-s on a device with a power sensor", _baseload_large, simulated=_FITTED, emulated=_POWER,
+        "runs with --baseload-s on a device with a power sensor for the whole module or board", _baseload_large,
+        (LATER_EPOCHS, ENERGY, BASELOAD), simulated=_FITTED, emulated=_POWER,
     ),
     Claim(
         "20", "Energy per epoch varies modestly across modes for big networks, the highest GPU clock left out",
         "AGX, modes a to f: ResNet 6 %, MobileNet 12 % (LeNet 27 %)",
         f"{FEWEST_MODES} modes or more below the highest GPU clock, with energy", _energy_modest,
-        simulated=_FITTED, emulated=_POWER,
+        (LATER_EPOCHS, ENERGY, PARAMETERS), simulated=_FITTED, emulated=_POWER,
     ),
     Claim(
         "21", "Compute is inverse to the GPU clock for big networks only",
         "AGX, 670 → 900 MHz: ResNet -22 %, MobileNet -13 %, LeNet +5.5 %",
         "a light and a big network in modes that differ in the GPU clock only", _gpu_clock,
-        simulated=_FITTED, emulated=_CLOCKS, paced=_PACED,
+        (LATER_EPOCHS, STALL, PARAMETERS), simulated=_FITTED, emulated=_CLOCKS, paced=_PACED,
     ),
     Claim(
         "22", "CPU clock and core count cut the stall; fewer cores than workers hurt sharply",
         "AGX: 1200 → 2100 MHz -31 to -39 %, 4 → 8 cores -18 to -20 %; 8 → 2 cores with 4 workers doubles it",
-        "modes that differ in the CPU clock only, and in the core count only", _cpu_cuts_stall, simulated=_FITTED,
+        "modes that differ in the CPU clock only, and in the core count only, above and below the number of workers",
+        _cpu_cuts_stall, (LATER_EPOCHS, STALL), simulated=_FITTED,
     ),
     Claim(
         "23", "The CPU clock also shortens the time on the GPU, mostly for light networks",
         "AGX, 1200 → 2100 MHz: LeNet -37 %, MobileNet -9.7 %, ResNet -2 %",
         "a light and a big network in modes that differ in the CPU clock only", _cpu_shortens_compute,
-        simulated=_FITTED, emulated=_CLOCKS, paced=_PACED,
+        (LATER_EPOCHS, STALL, PARAMETERS), simulated=_FITTED, emulated=_CLOCKS, paced=_PACED,
     ),
     Claim(
         "24", "The memory clock affects both compute and stall",
         "AGX, 1066 → 2133 MHz: -26 to -34 % of both",
-        "modes that differ in the memory clock only", _memory_clock, simulated=_FITTED, emulated=_CLOCKS, paced=_PACED,
+        "modes that differ in the memory clock only", _memory_clock,
+        (LATER_EPOCHS, STALL), simulated=_FITTED, emulated=_CLOCKS, paced=_PACED,
     ),
 )  # fmt: skip
