@@ -15,8 +15,13 @@ class Verdict(str, Enum):
     """Whether a statement holds in our runs."""
 
     HOLDS = "holds"
-    DOES_NOT = "does not hold"
+    DOES_NOT = "does not"
     CANNOT_SAY = "cannot say"
+
+    @property
+    def spoken(self) -> str:
+        """The verdict as a sentence says it."""
+        return "does not hold" if self is Verdict.DOES_NOT else self.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def finding_text(finding: StudyFinding, numbering: str, label: bool = False, evi
     """Return one finding: number, statement, verdict, reason, and the comparisons behind it."""
     origin = f" [{finding.origin.value}]" if label and finding.origin is not None else ""
     text = Text(f"\n{numbering}{finding.letter}  {finding.claim}{origin}: ", style="bold")
-    text.append(finding.verdict.value, style=f"bold {COLOURS[finding.verdict]}")
+    text.append(finding.verdict.spoken, style=f"bold {COLOURS[finding.verdict]}")
     text.append(reason_text(finding), style="not bold")
     for one in finding.evidence if evidence else ():
         text.append("\n" + _line(one), style="not bold")
@@ -54,12 +54,12 @@ def findings_markdown(report: FindingsReport, command: str) -> str:
     for heading, numbering, found in _grouped(report):
         lines += [f"## {heading}", "", count_text(found) + ".", "", "| finding | verdict |", "|---|---|"]
         lines += [
-            f"| {numbering}{finding.letter} {finding.claim} | **{finding.verdict.value}**{reason_text(finding)} |"
+            f"| {numbering}{finding.letter} {finding.claim} | **{finding.verdict.spoken}**{reason_text(finding)} |"
             for finding in found
         ]
         for finding in found:
             if finding.evidence:
-                lines += ["", f"### {numbering}{finding.letter}: {finding.verdict.value}", ""]
+                lines += ["", f"### {numbering}{finding.letter}: {finding.verdict.spoken}", ""]
                 lines += ["| | numbers | supports it |", "|---|---|---|"]
                 lines += [f"| {one.what} | {one.ours} | {supports_text(one)} |" for one in finding.evidence]
         lines.append("")

@@ -96,7 +96,7 @@ def _verdicts(report: StudyReport) -> list[str]:
         found = {finding.origin: finding for finding in report.findings if finding.letter == letter}
         claim = next(iter(found.values())).claim
         cells = [
-            f"{found[origin].verdict.value}{reason_text(found[origin])}" if origin in found else "–"
+            f"{found[origin].verdict.spoken}{reason_text(found[origin])}" if origin in found else "–"
             for origin in origins
         ]
         rows.append(f"| {report.numbering}{letter} {claim} | {' | '.join(cells)} |")
@@ -105,7 +105,7 @@ def _verdicts(report: StudyReport) -> list[str]:
 
 def _finding_markdown(report: StudyReport, found: Sequence[StudyFinding]) -> list[str]:
     verdicts = " / ".join(
-        finding.verdict.value + (f" ({finding.origin.value})" if len(found) > 1 and finding.origin else "")
+        finding.verdict.spoken + (f" ({finding.origin.value})" if len(found) > 1 and finding.origin else "")
         for finding in found
     )
     lines = ["", f"## {report.numbering}{found[0].letter}: {verdicts}", ""]
