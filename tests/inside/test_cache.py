@@ -15,8 +15,9 @@ from PIL import Image
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
 import edgetrain
-from edgetrain.inside.cache import CachedStep, CacheRefused, available_bytes, dumps, parse_ram
-from edgetrain.inside.shared_cache import SharedCache
+from edgetrain.inside.available import available_bytes
+from edgetrain.inside.cache import CachedStep, CacheRefused, dumps, parse_ram
+from edgetrain.inside.shared_cache import VALUE_BYTES, SharedCache
 
 COUNT = 24
 
@@ -277,6 +278,12 @@ def test_memory_is_what_is_free_or_what_a_control_group_leaves(tmp_path: Path, l
     assert available_bytes(str(tmp_path)) == 4_096_000
     limit.write_text("1000000\n")
     assert available_bytes(str(tmp_path)) == 1_000_000
+    usage, total = ("memory.current", "") if line.startswith("0") else ("memory.usage_in_bytes", "total_")
+    (limit.parent / usage).write_text("700000\n")
+    (limit.parent / "memory.stat").write_text(f"anon 1\n{total}active_file 100000\n{total}inactive_file 200000\n")
+    assert available_bytes(str(tmp_path)) == 600_000  # page cache is given up when memory is needed
+    (limit.parent / usage).write_text("2000000\n")
+    assert available_bytes(str(tmp_path)) == 0
 
 
 def test_a_read_step_that_returns_something_else_than_bytes_is_refused(pictures: Path) -> None:
@@ -321,7 +328,9 @@ def test_a_table_holds_two_values_per_sample_and_leaves_the_rest_out() -> None:
         cache.put(b"picture %d" % number, b"p") and cache.put(b"mask %d" % number, b"m") for number in range(1000)
     )
     assert cache.values == 2000 and cache.left_out == 0
-    stored = [cache.put(b"more %d" % number, b"x") for number in range(1000)]
+    with pytest.warns(RuntimeWarning, match=r"full with 2250 values although .* MB are free") as warned:
+        stored = [cache.put(b"more %d" % number, b"x") for number in range(1000)]
+    assert len(warned) == 1
     assert stored[0] and not stored[-1] and cache.left_out == stored.count(False)
     assert cache.get(b"more 999") is None
 
@@ -334,3 +343,109 @@ def test_equal_tensors_are_written_as_equal_bytes_and_read_back() -> None:
         assert dumps([first]) == dumps([second])
         (back,) = pickle.loads(dumps([first]))
         assert back.dtype == dtype and torch.equal(back, first)
+
+
+def test_a_table_has_places_for_many_small_values_of_few_samples() -> None:
+    cache = SharedCache(16 << 20, 4)  # clips of many frames
+    frames = [cache.put(b"frame %d" % number, bytes(VALUE_BYTES)) for number in range(2100)]
+    assert cache.used_bytes == pytest.approx(cache.budget_bytes, rel=0.001)
+    assert cache.first_byte < 0.01 * cache.budget_bytes and frames.count(True) > 2000
+
+
+def test_values_that_do_not_fit_are_left_out_without_a_warning(recwarn: pytest.WarningsRecorder) -> None:
+    cache = SharedCache(40_000, 4)
+    assert not cache.put(b"large", bytes(40_000)) and cache.left_out == 1
+    assert len(recwarn) == 0
+
+
+class ByIndex(Dataset[Any]):
+    """Loads by an index."""
+
+    def __init__(self) -> None:
+        self.loaded: list[int] = []
+
+    def __len__(self) -> int:
+        return COUNT
+
+    def load(self, index: Any) -> torch.Tensor:
+        self.loaded.append(int(index))
+        return torch.full((3,), float(index))
+
+    def __getitem__(self, index: Any) -> torch.Tensor:
+        return self.load(index)
+
+
+@pytest.mark.parametrize("step", ["load", "__getitem__"])
+def test_an_index_of_numpy_or_torch_is_the_index(step: str) -> None:
+    dataset = ByIndex()
+    kept = edgetrain.cached(dataset, "1MiB", load=step)
+    order = torch.randperm(COUNT)
+    for index in order:  # a view of one number into all of them
+        kept[index]
+    loaded = len(dataset.loaded)
+    for index in (*range(COUNT), *np.arange(COUNT), *order, *np.arange(COUNT, dtype=np.uint8)):
+        assert kept[index].tolist() == [float(index)] * 3
+    assert len(dataset.loaded) == loaded
+    cache = kept.cache if step == "__getitem__" else kept.load.cache
+    assert cache.values == COUNT
+
+
+def test_arguments_that_are_no_index_are_told_apart_by_their_values() -> None:
+    class Takes(ByIndex):
+        def load(self, *given: Any, **named: Any) -> str:
+            self.loaded.append(0)
+            return repr((given, named))
+
+    dataset: Any = Takes()
+    step = edgetrain.cached(dataset, "1MiB", load="load").load
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((1,), {}), ((True,), {}), ((1.0,), {}), (("1",), {}), ((1, 2), {}), (((1, 2),), {}), ((1,), {"size": 2}),
+        ((torch.tensor([1]),), {}), ((torch.tensor([1, 2]),), {}), ((torch.tensor(True),), {}), ((np.arange(2),), {}),
+    ]  # fmt: skip
+    first = [step(*given, **named) for given, named in calls]
+    made = len(dataset.loaded)
+    assert step.cache.values == len(calls)
+    assert [step(*given, **named) for given, named in calls] == first and len(dataset.loaded) == made
+    assert step((np.int64(1), torch.tensor(2))) == first[5] and step(np.str_("1")) == first[3]
+    with open("/dev/null") as file:  # cannot be a key: the step is called each time
+        assert step(file) and step(file)
+    assert len(dataset.loaded) == made + 2 and step.cache.values == len(calls)
+
+
+class Opening(ByIndex):
+    """Has a `load` that opens what its samples are read from."""
+
+    def load(self, verbose: bool = False) -> None:  # type: ignore[override]
+        self.loaded.append(-1)
+
+    def __getitem__(self, index: Any) -> torch.Tensor:
+        self.load()
+        return torch.full((3,), float(index))
+
+
+def test_a_load_that_needs_no_argument_is_not_taken_for_a_step() -> None:
+    with pytest.raises(CacheRefused, match=r"Opening\.load can be called without arguments.*def read\(self, path\)"):
+        edgetrain.cached(Opening(), "1MiB")
+
+    class Opens(Opening):
+        def load(self) -> None:  # type: ignore[override]
+            pass
+
+    with pytest.raises(CacheRefused, match=r"Opens\.load takes no argument"):
+        edgetrain.cached(Opens(), "1MiB", load="load")
+
+
+def test_a_loader_beside_a_load_that_needs_no_argument_is_found() -> None:
+    class Both(Opening):
+        def loader(self, index: int) -> torch.Tensor:
+            return torch.ones(index)
+
+    dataset: Any = edgetrain.cached(Both(), "1MiB")
+    assert isinstance(dataset.loader, CachedStep) and not isinstance(dataset.load, CachedStep)
+
+
+def test_a_call_without_arguments_and_a_result_of_none_are_never_cached() -> None:
+    dataset: Any = edgetrain.cached(Opening(), "1MiB", load="load")
+    for _ in range(2):
+        assert dataset.load() is None and dataset.load(verbose=True) is None
+    assert len(dataset.loaded) == 4 and dataset.load.cache.values == 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import operator
 import os
 import pickle
 import random
@@ -19,6 +20,7 @@ import re
 import sys
 from typing import Any, Callable
 
+from .available import available_bytes
 from .shared_cache import SharedCache
 
 READ_NAMES = ("read",)
@@ -99,7 +101,10 @@ class CachedStep:
         self._unchecked = 0 if is_read else CHECKED_LOADS
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        key = _key(args, kwargs)
+        # A call without arguments loads no sample: it opens what later calls use.
+        key = _key(args, kwargs) if args or kwargs else None
+        if key is None:
+            return self._call(args, kwargs)
         found = self.cache.get(key)
         if found is not None:
             return bytes(found) if self.is_read else pickle.loads(found)
@@ -113,6 +118,8 @@ class CachedStep:
             if self.cache.put(key, bytes(result)):
                 _give_up_pages(args)
             return result
+        if result is None:  # what the call was for happened elsewhere
+            return None
         value = dumps(result)
         if self._unchecked:
             self._unchecked -= 1
@@ -151,6 +158,8 @@ class CachedSamples:
 
     def __getitem__(self, index: Any) -> Any:
         key = _key((index,), {})
+        if key is None:
+            return self.dataset[index]
         found = self.cache.get(key)
         if found is not None:
             return pickle.loads(found)
@@ -184,57 +193,44 @@ def _shared(ram: str | int, dataset: Any) -> SharedCache:
     return SharedCache(budget, expected)
 
 
-def available_bytes(root: str = "/") -> int | None:
-    """Return the memory that this process can use: what is free, or less where a container limits it."""
-    found = _group_limits(root)
-    try:
-        with open(os.path.join(root, "proc/meminfo")) as file:
-            found += [int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:")]
-    except OSError:
-        pass
-    return min(found, default=None)
-
-
-def _group_limits(root: str) -> list[int]:
-    """Return the memory limits of this process's control groups, of both versions, and of those above them."""
-    found = []
-    try:
-        with open(os.path.join(root, "proc/self/cgroup")) as file:
-            lines = [line.rstrip("\n").split(":", 2) for line in file]
-    except OSError:
-        return []
-    for _, controllers, path in lines:
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        top, name = ("memory", "memory.limit_in_bytes") if controllers else ("", "memory.max")
-        parts = [part for part in path.split("/") if part]
-        for depth in range(len(parts) + 1):
-            try:
-                with open(os.path.join(root, "sys/fs/cgroup", top, *parts[:depth], name)) as file:
-                    found.append(int(file.read()))
-            except (OSError, ValueError):  # not there, or "max": no limit
-                continue
-    return found
-
-
 def _find_step(dataset: Any, read: str | None, load: str | None) -> tuple[Any, str, bool]:
     """Return the object that has the step, its name, and whether it returns the bytes of a file."""
     named = read or load
     names = ((named, read is not None),) if named else tuple((one, True) for one in READ_NAMES)
     if not named:
         names += tuple((one, False) for one in LOAD_NAMES)
-    owner = dataset
+    owner, without = dataset, None
     while owner is not None:
         for name, is_read in names:
-            if callable(getattr(owner, name, None)):
-                return owner, name, is_read
+            step = getattr(owner, name, None)
+            if callable(step):
+                if _takes_argument(step, required=not named):
+                    return owner, name, is_read
+                without = without or "%s.%s" % (type(owner).__name__, name)
         owner = getattr(owner, "dataset", None)  # Subset and the like
+    if named and without:
+        raise CacheRefused(
+            "%s takes no argument, so it does not load one sample; name a method that does, for example "
+            "`def load(self, index)`" % without
+        )
     if named:
         raise CacheRefused("%s has no method %r" % (type(dataset).__name__, named))
-    raise CacheRefused(_what_to_change(dataset))
+    raise CacheRefused(_what_to_change(dataset, without))
 
 
-def _what_to_change(dataset: Any) -> str:
+def _takes_argument(step: Any, required: bool) -> bool:
+    """Return whether a step takes an argument; `required`: whether it cannot be called without one."""
+    try:
+        parameters = inspect.signature(step).parameters.values()
+    except (TypeError, ValueError):  # built in: not known
+        return True
+    return any(
+        one.kind is not one.VAR_KEYWORD and (not required or one.kind is one.VAR_POSITIONAL or one.default is one.empty)
+        for one in parameters
+    )
+
+
+def _what_to_change(dataset: Any, without_argument: str | None) -> str:
     while getattr(dataset, "dataset", None) is not None:  # Subset and the like open no files themselves
         dataset = dataset.dataset
     kind = type(dataset)
@@ -245,6 +241,8 @@ def _what_to_change(dataset: Any) -> str:
         )
     line = _opening_line(kind)
     shown = "" if line is None else "; the line to change is %s" % line
+    if without_argument is not None:
+        shown = " (%s can be called without arguments, so it does not load one sample)%s" % (without_argument, shown)
     return (
         "%s cannot be cached: it has neither a method read(path), which returns the bytes of a file, nor a load step"
         "%s. Let it read through `def read(self, path): return open(path, 'rb').read()` and write "
@@ -302,10 +300,31 @@ class _other_randomness:
             restore(state)
 
 
-def _key(args: Any, kwargs: Any) -> bytes:
+def _key(args: Any, kwargs: Any) -> bytes | None:
+    """Return the key of a call; None for arguments that cannot be written: such a call is not cached."""
+    args = _plain(args)
     if len(args) == 1 and not kwargs and type(args[0]) is str:
         return args[0].encode("utf-8", "surrogateescape")
-    return pickle.dumps((args, sorted(kwargs.items())), protocol=PROTOCOL)
+    try:
+        return dumps((args, sorted((name, _plain(value)) for name, value in kwargs.items())))
+    except Exception:
+        return None
+
+
+def _plain(value: Any) -> Any:
+    """Return an argument such that equal ones are written as equal bytes: an index is an int, numpy's too."""
+    if type(value) in (tuple, list):
+        return type(value)(map(_plain, value))
+    if isinstance(value, str):
+        return str(value)
+    if type(value) in (int, bool, bytes, float, type(None)):
+        return value
+    if getattr(value, "ndim", 0) or "bool" in str(getattr(value, "dtype", "")):  # a list of indices, a mask
+        return value
+    try:
+        return operator.index(value)
+    except Exception:
+        return value
 
 
 def _give_up_pages(args: Any) -> None:

@@ -15,14 +15,17 @@ import mmap
 import os
 import struct
 import threading
+import warnings
 from typing import Any, Iterator
 
 HEADER = struct.Struct("<QQQQ")  # slots, next free byte, values, values that did not fit
+WARNED = struct.Struct("<Q")  # after the header: whether some process has said that the table is full
 SLOT = struct.Struct("<16sQQ")  # digest of the key, length, offset (0: not visible yet)
 HEADER_BYTES = 64
 DIGEST_BYTES = 16
 LEAST_SLOTS = 1 << 8
 SLOTS_PER_VALUE = 3  # a sample may have two values: a picture and its mask
+VALUE_BYTES = 8 << 10  # or many: frames of a clip. With values of this size, slots and bytes run out together
 FULLEST = 0.75  # of the slots in use: above, looking for a key takes long
 ALIGN = 8
 
@@ -31,7 +34,7 @@ class SharedCache:
     """Bytes by key, within a budget that counts the table too."""
 
     def __init__(self, budget_bytes: int, expected: int) -> None:
-        slots = max(LEAST_SLOTS, SLOTS_PER_VALUE * expected)
+        slots = max(LEAST_SLOTS, SLOTS_PER_VALUE * expected, int(budget_bytes / VALUE_BYTES / FULLEST))
         self.first_byte = HEADER_BYTES + slots * SLOT.size
         if budget_bytes < 2 * self.first_byte:
             raise ValueError(
@@ -98,16 +101,38 @@ class SharedCache:
             place = self._free_place(digest)
             if place is None:
                 return True  # another process was first
-            if free + length > self.budget_bytes or values >= FULLEST * slots:
+            fits = free + length <= self.budget_bytes
+            stored = fits and values < FULLEST * slots
+            if stored:
+                after = -(-(free + length) // ALIGN) * ALIGN
+                HEADER.pack_into(self._memory, 0, slots, after, values + 1, left_out)
+                SLOT.pack_into(self._memory, place, digest, length, 0)
+                self._memory[free : free + length] = value
+            else:
                 HEADER.pack_into(self._memory, 0, slots, free, values, left_out + 1)
-                return False
-            after = -(-(free + length) // ALIGN) * ALIGN
-            HEADER.pack_into(self._memory, 0, slots, after, values + 1, left_out)
-            SLOT.pack_into(self._memory, place, digest, length, 0)
-            self._memory[free : free + length] = value
+        if not stored:
+            if fits:
+                self._warn_once(values, self.budget_bytes - free)
+            return False
         with self._locked():  # locking orders what was written before what is written now, for other cores too
             SLOT.pack_into(self._memory, place, digest, length, free)
         return True
+
+    def _warn_once(self, values: int, free_bytes: int) -> None:
+        """Warn that values are left out because the table is full; one process does so, once."""
+        if WARNED.unpack_from(self._memory, HEADER.size)[0]:
+            return
+        with self._locked():
+            said = WARNED.unpack_from(self._memory, HEADER.size)[0]
+            WARNED.pack_into(self._memory, HEADER.size, 1)
+        if not said:
+            warnings.warn(
+                "edgetrain.cached: the table of the cache is full with %d values although %.1f MB of %.1f MB are free; "
+                "further values are not kept: cache a step whose values are larger, or give a larger ram, which makes "
+                "the table larger too" % (values, free_bytes / 1e6, self.budget_bytes / 1e6),
+                RuntimeWarning,
+                stacklevel=4,
+            )
 
     def _free_place(self, digest: bytes) -> int | None:
         """Return where a new key goes; None where it is there already."""
