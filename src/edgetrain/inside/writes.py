@@ -1,78 +1,186 @@
-"""Lists the files that a program opens for writing, renames or removes outside temporary folders, as events.
+"""Lists the files and folders that a program changes outside temporary folders, and other programs it starts.
 
-An audit hook sees what Python code does; `torch.save` writes in C++ and is watched by itself. What other C code writes
-(HDF5, safetensors) is not seen. With `STOP`, the process is killed before it makes the first such change.
+An audit hook sees what Python code does: files opened for writing, renamed, linked or removed, folders made, metadata
+changed. `torch.save` writes in C++ and is watched by itself. What other C code writes (HDF5, safetensors), what
+`os.mkfifo` and `os.mknod` make (Python does not audit them) and what other programs write is not seen. With `STOP`, the
+process is killed before it makes the first such change. What will fail (making a folder that exists) is no change.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import sys
 import tempfile
 import threading
-from typing import Any, Iterable
+from typing import Any, Iterable, Iterator
 
-from . import stream
+from . import programs, stream
 
 VARIABLE = "EDGETRAIN_LIST_WRITES"  # 1, or
 STOP = "stop"
+FOLDERS = "EDGETRAIN_WRITES_IN"  # folders in which the program may write, as a JSON list
 MOST = 100  # files named per process
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+UNNAMED = getattr(os, "O_TMPFILE", 0)
 # Not files of the user's: devices and pipes, what the kernel shows, shared memory.
 SYSTEM = ("/dev", "/proc", "/sys")
+MEMORY_FILE = "/memfd:"  # what a link in /proc/PID/fd to an anonymous file in memory names
+DESCRIPTOR = re.compile(r"^(/dev/(fd/\d+|std(in|out|err))|/proc/(self|thread-self|\d+)/(task/\d+/)?fd/\d+)$")
+FALSE = ("0", "no", "false", "off")  # of SQLite
 COMPILED = (".pyc", ".pyo")
-CHANGES = {"os.rename": (0, 1), "os.remove": (0,), "os.rmdir": (0,), "os.truncate": (0,), "shutil.rmtree": (0,),
-           "os.link": (1,), "os.symlink": (1,), "sqlite3.connect": (0,)}  # fmt: skip
+CACHE = "__pycache__"
+# Places of a path and of the descriptor that it is relative to, among the arguments of an audit event. Of these the
+# entry of a folder changes, which may be a link:
+MADE = {"os.mkdir": (0, 2), "os.link": (1, 3), "os.symlink": (1, 2)}  # nothing happens where it exists
+TAKEN = {"os.rename": (0, 2), "os.remove": (0, 1), "os.rmdir": (0, 1), "shutil.rmtree": (0, 1)}  # where it does not
+# Of these what a link points to, metadata included; nothing happens where it does not exist.
+CHANGED = {"os.truncate": (0, None), "os.chmod": (0, 2), "os.chown": (0, 3), "os.utime": (0, 3),
+           "os.setxattr": (0, None), "os.removexattr": (0, None)}  # fmt: skip
+STARTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn")
+WATCHED = {"open", "sqlite3.connect", *MADE, *TAKEN, *CHANGED, *STARTS}
 
 
 class WriteList:
-    """The files of one process that were changed, each once."""
+    """What one process changes, each file once, and the programs it starts."""
 
-    def __init__(self, run: str, temporary: Iterable[str], stop: bool = False) -> None:
+    def __init__(self, run: str, allowed: Iterable[str], stop: bool = False) -> None:
         self._events = os.path.join(run, "events-inside.jsonl")
-        self._left_out = tuple(os.path.realpath(path) for path in (run, *temporary)) + SYSTEM
+        self._left_out = tuple(os.path.realpath(path) for path in (run, *allowed)) + SYSTEM
         self._stop = stop
         self._seen: set[str] = set()
+        self._programs: set[str] = set()
         self._own = threading.local()
 
     def audit(self, event: str, arguments: Any) -> None:
-        """Called by Python for each audited event."""
-        if event == "open":
-            path, mode, flags = (tuple(arguments) + (None, None, None))[:3]
-            if not (isinstance(flags, int) and flags & WRITING) and not (
-                isinstance(mode, str) and any(letter in mode for letter in "wax+")
-            ):
-                return
-            self.note(path)
-        elif event in CHANGES:
-            for place in CHANGES[event]:
-                if place < len(arguments):
-                    self.note(arguments[place])
-
-    def note(self, path: Any) -> None:
-        """List a path, unless it is left out or was listed before."""
-        if isinstance(path, int) or path is None or getattr(self._own, "busy", False):
-            return
-        self._own.busy = True
+        """Called by Python for each audited event; it never raises."""
         try:
-            name = os.path.realpath(os.fsdecode(path))
-            if name in self._seen or len(self._seen) >= MOST or self._is_left_out(name):
-                return
-            self._seen.add(name)
-            text = "a file was about to be changed" if self._stop else "a file was opened for writing"
-            stream.append_event(self._events, "write", text, pid=os.getpid(), file=name)
-            if self._stop:
-                os.kill(os.getpid(), signal.SIGKILL)  # the file is as it was, and no handler runs
+            if event in WATCHED and not getattr(self._own, "busy", False):
+                self._note_all(event, arguments)
         except Exception:  # listing must never end the user's program
             pass
+
+    def note(self, path: Any) -> None:
+        """List a file that is about to be opened for writing where Python does not see it."""
+        self.audit("open", (path, "w", None))
+
+    def _note_all(self, event: str, arguments: Any) -> None:
+        self._own.busy = True  # what is done here is audited too
+        try:
+            if event in STARTS:
+                self._note_program(programs.unwatched(event, arguments))
+            for name in _changed(event, arguments):
+                self._note(name)
         finally:
             self._own.busy = False
 
+    def _note(self, name: str | None) -> None:
+        """List a file by its whole name, unless it is left out or was listed before."""
+        if name is None or name in self._seen or len(self._seen) >= MOST or self._is_left_out(name):
+            return
+        self._seen.add(name)
+        text = "a file or folder was about to be changed" if self._stop else "a file or folder was changed"
+        stream.append_event(self._events, "write", text, pid=os.getpid(), file=name)
+        if self._stop:
+            os.kill(os.getpid(), signal.SIGKILL)  # the file is as it was, and no handler runs
+
+    def _note_program(self, name: str | None) -> None:
+        if name is None or name in self._programs or len(self._programs) >= MOST:
+            return
+        self._programs.add(name)
+        text = "a program was started whose files are not watched"
+        stream.append_event(self._events, "program", text, pid=os.getpid(), program=name)
+
     def _is_left_out(self, name: str) -> bool:
-        if name.endswith(COMPILED) or os.path.basename(os.path.dirname(name)) == "__pycache__":
+        if name.endswith(COMPILED) or CACHE in (os.path.basename(name), os.path.basename(os.path.dirname(name))):
+            return True
+        if name.startswith(MEMORY_FILE):
             return True
         return any(name == folder or name.startswith(folder + os.sep) for folder in self._left_out)
+
+
+def _changed(event: str, arguments: Any) -> Iterator[str | None]:
+    """Yield what an audit event is about to change, by its whole name."""
+    if event == "open":
+        yield _opened(*(tuple(arguments) + (None, None, None))[:3])
+    elif event == "sqlite3.connect":
+        yield _database(arguments[0])
+    elif event in MADE:
+        entry = _entry(*_at(arguments, MADE[event]))
+        yield None if os.path.lexists(entry) else entry
+    elif event in TAKEN:
+        entry = _entry(*_at(arguments, TAKEN[event]))
+        if os.path.lexists(entry):
+            yield entry
+            if event == "os.rename":
+                yield _entry(*_at(arguments, (1, 3)))
+    elif event in CHANGED:
+        target = _target(*_at(arguments, CHANGED[event]))
+        yield target if os.path.exists(target) else None
+
+
+def _opened(path: Any, mode: Any, flags: Any) -> str | None:
+    """Return the file that is opened for writing; None where it is only read."""
+    if isinstance(path, int) or path is None:  # a descriptor: its file was seen when that was opened
+        return None
+    if not isinstance(flags, int):
+        writes = isinstance(mode, str) and any(letter in mode for letter in "wax+")
+        return _target(path) if writes else None
+    if not flags & WRITING or (UNNAMED and flags & UNNAMED == UNNAMED):
+        return None
+    target = _target(path)
+    if os.path.exists(target):
+        reads = flags & os.O_ACCMODE == os.O_RDONLY and not flags & os.O_TRUNC
+        fails = flags & os.O_CREAT and flags & os.O_EXCL
+        return None if reads or fails else target
+    return target if flags & os.O_CREAT else None
+
+
+def _database(path: Any) -> str | None:
+    """Return the file of a SQLite database; None where it is in memory or is opened for reading only."""
+    name = os.fsdecode(path)
+    if name in ("", ":memory:"):
+        return None
+    if not name.startswith("file:"):
+        return _target(name)
+    from urllib.parse import parse_qs, unquote, urlsplit
+
+    parts = urlsplit(name)
+    given = parse_qs(parts.query)
+    unchanged = given.get("mode", [""])[0] in ("ro", "memory") or given.get("immutable", ["0"])[0] not in FALSE
+    if parts.path in ("", ":memory:") or unchanged:
+        return None
+    return _target(unquote(parts.path))
+
+
+def _at(arguments: Any, places: tuple[int, int | None]) -> tuple[Any, int]:
+    """Return a path of an audit event and the descriptor of the folder that it is relative to; -1: the current one."""
+    path, descriptor = places
+    given = arguments[descriptor] if descriptor is not None and descriptor < len(arguments) else -1
+    return arguments[path], given if isinstance(given, int) else -1
+
+
+def _whole(path: Any, folder: int) -> str:
+    if isinstance(path, int):
+        return "/proc/self/fd/%d" % path
+    name = os.fsdecode(path)
+    return os.path.join("/proc/self/fd/%d" % folder, name) if folder >= 0 else os.path.abspath(name)
+
+
+def _target(path: Any, folder: int = -1) -> str:
+    """Return the whole name of the file that a path leads to."""
+    name = _whole(path, folder)
+    found = os.path.realpath(name)
+    # A descriptor that is opened once more is no new file; what it leads to may have no name.
+    return name if DESCRIPTOR.match(name) and not isinstance(path, int) else found
+
+
+def _entry(path: Any, folder: int) -> str:
+    """Return the whole name of an entry of a folder, itself not followed where it is a link."""
+    head, tail = os.path.split(_whole(path, folder).rstrip(os.sep))
+    return os.path.join(os.path.realpath(head), tail)
 
 
 _lists: list[WriteList] = []
@@ -81,7 +189,8 @@ _lists: list[WriteList] = []
 def install(run: str) -> None:
     """List what this process writes from now on; it cannot be taken back."""
     if not _lists:
-        _lists.append(WriteList(run, (tempfile.gettempdir(),), os.environ.get(VARIABLE) == STOP))
+        allowed = [tempfile.gettempdir(), *json.loads(os.environ.get(FOLDERS) or "[]")]
+        _lists.append(WriteList(run, allowed, os.environ.get(VARIABLE) == STOP))
         sys.addaudithook(_lists[0].audit)
 
 

@@ -132,7 +132,8 @@ class Event:
     pid: int | None = None
     doubt: str | None = None  # kind of the doubt, of an event that is one
     cause: str | None = None
-    file: str | None = None  # of a file that could not be decoded
+    file: str | None = None  # that could not be decoded, or that a trial's script changes
+    program: str | None = None  # that a trial's script started and whose files are not watched
     batches: int | None = None  # of an event about our cost in a loader worker
     per_batch_us: float | None = None
     writer_cpu_s: float | None = None
