@@ -29,7 +29,7 @@ from edgetrain.api import tune
 from edgetrain.api.trial_measure import TrialMeasure
 from edgetrain.errors import EdgetrainError
 from edgetrain.record import FolderStore
-from edgetrain.runner import TrialPlace, TrialRule, command_label, temporary_folder
+from edgetrain.runner import TrialGuard, TrialPlace, TrialRule, command_label
 from edgetrain.schema import LoaderArguments, build_experiment
 from edgetrain.units import parse_bytes
 
@@ -81,7 +81,7 @@ class Script:
         workers = self.listed["start"]["workers"]
         command = tuple(self.command(workers))
         experiment = build_experiment({"network": command_label(command), **self.settings}, None, command)
-        place = TrialPlace(self.store, temporary=temporary_folder(), rule=TrialRule())
+        place = TrialPlace(self.store, guard=TrialGuard(), rule=TrialRule())
         found = TrialMeasure(experiment, place)
         found.first()
         return found

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from edgetrain.api import tune
@@ -125,6 +129,53 @@ def test_a_container_is_refused() -> None:
     engine.chmod(0o755)
     with pytest.raises(UsageError, match="in a container or on another machine \\(docker\\)"):
         tune([str(engine), "run", "image", "python", "train.py"])
+
+
+def test_a_shell_script_is_refused_before_it_runs(tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/sh\ntouch started\n")
+    with pytest.raises(UsageError, match=r"the files that sh and the programs it starts write cannot be protected"):
+        tune(["sh", str(script)])
+    assert not (tmp_path / "started").exists() and not (tmp_path / "store" / "runs").exists()
+
+
+def test_a_launcher_whose_trainer_has_no_recorder_is_refused(tmp_path: Path) -> None:
+    launcher = tmp_path / "launch.py"
+    launcher.write_text(f"import subprocess, sys\nsubprocess.run([sys.executable, '-E', {str(SCRIPT)!r}])\n")
+    with pytest.raises(UsageError, match=r"protected in this command: process \d+ .* was started with -E"):
+        tune([sys.executable, str(launcher)])
+
+
+def processes_of(folder: Path) -> dict[int, str]:
+    """Return the processes that have a folder in their command line or environment."""
+    found = {}
+    for one in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            words = " ".join(one.cmdline())
+            if one.status() != psutil.STATUS_ZOMBIE and (
+                str(folder) in words or str(folder) in one.environ().get("EDGETRAIN_STORE", "")
+            ):
+                found[one.pid] = words
+    return found
+
+
+def test_where_tune_is_killed_in_a_trial_nothing_of_it_runs_and_no_temporary_folder_is_left(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    command = [sys.executable, "-m", "edgetrain", "tune", "--allow-writes", "--", sys.executable, str(SCRIPT)]
+    tool = subprocess.Popen([*command, "--workers", "2"], env=environment, stderr=subprocess.DEVNULL)
+    until_s = time.monotonic() + 60
+    while not any((tmp_path / "store").glob("runs/*/minibatches-*.ets")) and time.monotonic() < until_s:
+        time.sleep(0.1)
+    folders, running = list(scratch.glob("et-*")), processes_of(tmp_path)
+    os.kill(tool.pid, signal.SIGKILL)
+    tool.wait()
+    assert len(folders) == 1 and len(running) > 4  # edgetrain, its guard, the sampler, the script, its workers
+    until_s = time.monotonic() + 20
+    while (processes_of(tmp_path) or folders[0].exists()) and time.monotonic() < until_s:
+        time.sleep(0.1)
+    assert processes_of(tmp_path) == {} and not folders[0].exists()
 
 
 def test_a_network_on_a_simulated_board_gets_loader_arguments_and_a_power_mode_within_the_limit() -> None:

@@ -6,20 +6,24 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from edgetrain.errors import TrialError, WorkloadError
 from edgetrain.inside import overrides, writes
 from edgetrain.record import FolderStore, LoaderFacts, Manifest, Process, ProcessFacts, Run
 from edgetrain.record.table import ArrayTable
-from edgetrain.runner import TrialPlace, TrialRule, trials
+from edgetrain.runner import RAM_SHARE, TrialPlace, TrialRule, read_allowance, trials
 from edgetrain.runner.trial_memory import MemoryWatch, session_memory
-from edgetrain.runner.trial_processes import cleans_up, descendants, family, kill_session
+from edgetrain.runner.trial_processes import Survivor, cleans_up, descendants, family, kill_session
 from edgetrain.runner.trial_watch import ENTERED_WITHIN_S, EventTail, TrialWatch, count_rows, judge_rows
-from edgetrain.runner.trials import last_lines
+from edgetrain.runner.trials import ProcessesLeft, TrialCommand, last_lines, with_memory_now
+from edgetrain.schema import Experiment, Workload
 
+PLACE = TrialPlace(FolderStore("store"))
 RULE = TrialRule(warm_up=8, minibatches=32, seconds=2.0, most_seconds=10.0, fewest=8)
 
 
@@ -128,7 +132,6 @@ def test_a_session_is_measured_and_killed_with_everything_in_it() -> None:
         until_s = time.monotonic() + 20
         while len(session_memory(leader.pid)) < 2 and time.monotonic() < until_s:
             time.sleep(0.05)
-        watch.read()
         assert 40 << 20 < watch.read() < 120 << 20  # shared pages count once
         assert len(watch.by_process) == 2 and watch.peak_bytes > 40 << 20
     finally:
@@ -208,6 +211,61 @@ def test_a_program_that_starts_others_all_the_time_leaves_none(tmp_path: Path) -
     assert len(children) > 5 and all(map(gone, children))
 
 
+def test_what_a_trial_started_is_killed_although_its_first_process_has_ended() -> None:
+    code = "import subprocess; print(subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL).pid, flush=True)"
+    leader = subprocess.Popen(
+        [sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert leader.stdout is not None
+    child = int(leader.stdout.read())
+    assert leader.wait() == 0 and not gone(child)
+    trainee = TrialCommand(Experiment(Workload("train", command=("python",))), Path("run"), 1, None, PLACE, None)
+    trainee._process = leader
+    trainee.stop()
+    assert gone(child)
+    leader.stdout.close()
+
+
+def test_a_process_that_has_the_id_of_an_ended_leader_is_not_taken_for_it(tmp_path: Path) -> None:
+    for pid, parent, session in ((40, 1, 7), (41, 40, 7), (42, 1, 40)):
+        folder = tmp_path / "proc" / str(pid)
+        folder.mkdir(parents=True)
+        (folder / "stat").write_text(f"{pid} (a) b) S {parent} {session} {session} 0\n")
+    assert [one.pid for one in family(40, tmp_path)] == [42]
+    assert [one.pid for one in family(7, tmp_path)] == [40, 41]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="starts a process of another user")
+def test_processes_that_may_not_be_killed_are_returned_at_once() -> None:
+    ours = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    code = (
+        "import os, sys, time; from edgetrain.runner.trial_processes import kill_session; os.setuid(65534);"
+        "began = time.monotonic(); print(kill_session(int(sys.argv[1]))); print(time.monotonic() - began < 10)"
+    )
+    command = [sys.executable, "-c", code, str(ours.pid)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        assert done.stdout.split("\n")[:2] == [f"(Survivor(pid={ours.pid}, name='sleep'),)", "True"]
+        assert ours.poll() is None
+    finally:
+        ours.kill()
+        ours.wait()
+
+
+def test_processes_that_are_left_stop_the_search_and_are_named() -> None:
+    error = ProcessesLeft((Survivor(12, "python"), Survivor(14, "tool")))
+    assert "12 (python), 14 (tool)" in str(error) and str(error).endswith("sudo kill -9 12 14")
+    assert not isinstance(error, WorkloadError | TrialError)  # which a search would take for a failed setting
+
+
+def test_the_memory_limit_of_a_trial_is_what_is_available_now(tmp_path: Path) -> None:
+    free = int(RAM_SHARE * read_allowance().memory_bytes)
+    assert with_memory_now(replace(PLACE, most_bytes=1 << 20)).most_bytes == 1 << 20
+    lowered = with_memory_now(replace(PLACE, most_bytes=1 << 60)).most_bytes
+    assert lowered is not None and lowered < 2 * free
+    assert with_memory_now(PLACE).most_bytes is None
+
+
 def gone(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
@@ -218,6 +276,7 @@ def gone(pid: int) -> bool:
 def test_the_hook_reads_the_variables_that_a_trial_sets() -> None:
     assert (trials.LOADER_ARGUMENTS, trials.LIST_WRITES) == (overrides.VARIABLE, writes.VARIABLE)
     assert trials.STOP_AT_WRITES == writes.STOP != trials.LIST_ONLY
+    assert trials.WRITABLE == writes.FOLDERS
 
 
 def test_the_end_of_a_log_is_one_line(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from edgetrain.api.what_if import model_of, open_recorded, storage_media
 from edgetrain.errors import PredictError, UsageError
 from edgetrain.prediction import ChangeFacts
 from edgetrain.recommendation import Diagnosis, diagnose_run
-from edgetrain.runner import Progress, TrialRule
+from edgetrain.runner import Progress, TrialRule, writable_folders
 
 
 def diagnose(
@@ -25,6 +26,7 @@ def diagnose(
     measure: Measuring | None = None,
     trial_args: str = "",
     allow_writes: bool = False,
+    allow_writes_in: Sequence[Path | str] = (),
     rule: TrialRule | None = None,
     media: Path | str | None = None,
     store: StoreLike = None,
@@ -33,11 +35,14 @@ def diagnose(
     """Name what limits a run, with evidence and remedies ranked by predicted gain.
 
     `verify` tries the best remedy that is a setting and adds what was measured: by running the run's own experiment
-    again; of a user's command by short trials, with `trial_args` added to it, which `rule` ends; or by `measure`.
+    again; of a user's command by short trials, with `trial_args` added to it, which `rule` ends and which may write in
+    the folders `allow_writes_in`; or by `measure`.
     """
-    options = VerifyOptions(measure, trial_args, allow_writes, rule)
-    if not verify and (trial_args or allow_writes):
-        raise UsageError("--trial-args and --allow-writes are about the trials of --verify; give that too")
+    options = VerifyOptions(measure, trial_args, allow_writes, rule, writable_folders(allow_writes_in))
+    if not verify and (trial_args or allow_writes or allow_writes_in):
+        raise UsageError(
+            "--trial-args, --allow-writes and --allow-writes-in are about the trials of --verify; give that too"
+        )
     opened = open_recorded(run, store)
     summary = sum_up(opened)
     if not summary.epochs:

@@ -11,6 +11,7 @@ from edgetrain.recommendation import measure_trial, training_loader
 from edgetrain.record import Run
 from edgetrain.runner import LoaderChange, Trial, TrialPlace, run_trial
 from edgetrain.schema import Experiment, LoaderArguments, LoaderMeasurement, Loading, PowerMode, RamUse
+from edgetrain.units import spell_bytes
 
 
 class ScriptWrites(EdgetrainError):
@@ -31,6 +32,14 @@ class TrialMeasure:
         self.created: int | None = None  # the training loader, once the first trial has shown it
         self.start: LoaderArguments | None = None
         self.files: tuple[str, ...] = ()
+        self.programs: tuple[str, ...] = ()  # started by the script; the files that they write are not seen
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of the trials beside what they measured."""
+        if not self.programs:
+            return ()
+        return (f"files that these programs write were not watched: {', '.join(self.programs)}",)
 
     def first(self) -> LoaderMeasurement:
         """Measure the training as it is, and find its loader; errors say why it cannot be tuned."""
@@ -98,12 +107,14 @@ class TrialMeasure:
 
     def _check_writes(self, trial: Trial) -> None:
         self.files = tuple(dict.fromkeys((*self.files, *trial.writes)))
+        self.programs = tuple(dict.fromkeys((*self.programs, *trial.programs)))
         if trial.writes and not self._place.allow_writes:
             more = len(trial.writes) - 3
             named = ", ".join(trial.writes[:3]) + (f" and {more} more" if more > 0 else "")
             raise ScriptWrites(
                 f"the script was ended before it changed {named}, because every trial would change it again; add "
-                'arguments that stop that (--trial-args "--no-save"), or give --allow-writes if that does no harm',
+                'arguments that stop that (--trial-args "--no-save"), or give --allow-writes-in FOLDER or '
+                "--allow-writes if that does no harm",
                 files=trial.writes,
             )
 
@@ -112,8 +123,8 @@ class TrialMeasure:
             raise UsageError(f"nothing can be measured or protected in this command: {trial.missing}")
         if trial.ended == "memory":
             raise UsageError(
-                "the training as it is uses more memory than the ceiling; give a larger --max-ram, or lower its batch "
-                "size"
+                f"the training as it is uses more memory than the ceiling, {spell_bytes(trial.most_bytes)} (--max-ram, "
+                "or 90 % of what is available now); give a larger --max-ram, end other programs or lower its batch size"
             )
         if trial.status:
             raise WorkloadError(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from edgetrain.api.boards import board_modes
 from edgetrain.api.loader_proposals import propose_workers
@@ -36,14 +36,16 @@ from edgetrain.recommendation import (
 )
 from edgetrain.record import Run
 from edgetrain.runner import (
+    RAM_SHARE,
     Allowance,
     Progress,
+    TrialGuard,
     TrialPlace,
     TrialRule,
     check_command,
     command_label,
     read_allowance,
-    temporary_folder,
+    writable_folders,
 )
 from edgetrain.schema import (
     Experiment,
@@ -63,7 +65,6 @@ FEWEST_TRIALS = 6
 MODE_TRIALS = 6  # of power modes, besides
 CLOSING = 2  # pairs of start and best at the end, where the mode changes too
 MOST_WORKERS = 16
-RAM_SHARE = 0.9  # of the memory that is free for the training
 READS_BYTES_PER_S = 1e6  # the first trial read from storage; the ones after it find the same data in memory
 
 Propose = Callable[[Run], Sequence[LoaderArguments]]
@@ -82,6 +83,7 @@ class TuneOptions:
     allow_writes: bool = False
     apply: bool = False
     dry_run: bool = False
+    writable: tuple[str, ...] = ()  # folders in which trials may write
 
     def check(self) -> None:
         """Refuse what contradicts itself."""
@@ -107,6 +109,7 @@ def tune(
     trials: int = TRIALS,
     trial_args: str = "",
     allow_writes: bool = False,
+    allow_writes_in: Sequence[Path | str] = (),
     apply: bool = False,
     dry_run: bool = False,
     device: str = "auto",
@@ -122,34 +125,37 @@ def tune(
     """Try loader arguments, and power modes where the device has some, and return the best setting.
 
     `training` is a command (`["python", "train.py"]`) or a network (`"mobilenet_v3"`); `minimize` is `time` or
-    `energy`. `trial_args` are added to the command; `max_ram` (`4GiB`) is the most that a trial may use; `apply` sets
-    the power mode that was found. `settings` are those of `edgetrain run`: dataset, cache, lab limits. `propose`
-    suggests what to try first from the record of the start; left out, the pipeline model does.
+    `energy`. `trial_args` are added to the command; `max_ram` (`4GiB`) is the most that a trial may use; trials may
+    change files in the folders `allow_writes_in`; `apply` sets the power mode that was found. `settings` are those of
+    `edgetrain run`: dataset, cache, lab limits. `propose` suggests what to try first from the record of the start; left
+    out, the pipeline model does.
     """
-    options = TuneOptions(minimize, max_power_w, max_ram, trials, trial_args, allow_writes, apply, dry_run)
+    writable = writable_folders(allow_writes_in)
+    options = TuneOptions(minimize, max_power_w, max_ram, trials, trial_args, allow_writes, apply, dry_run, writable)
     options.check()
     mode = read_power_mode(power_mode, device)
     campaign = time.strftime("tune-%Y%m%d-%H%M%S")
     experiment = _experiment(training, options, settings, mode, campaign)
     allowance = read_allowance()
     ceiling = _ceiling(options, allowance)
-    folder = temporary_folder()
     place = TrialPlace(
         store=open_store(store),
         device=device,
         like=like,
-        temporary=folder,
         rule=rule or TrialRule(),
         most_bytes=ceiling,
         progress=progress or (lambda stage, done, total: None),
         unified=open_device(device).spec.kind == "jetson",
         allow_writes=options.allow_writes,
+        writable=options.writable,
     )
+    guard = TrialGuard()
     try:
+        place = replace(place, guard=guard)
         tuning = _Tuning(experiment, place, options, allowance, ceiling, on_trial or (lambda trial: None))
         result = tuning.run(propose, search_modes=mode is None)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        guard.close()
     if not options.apply or tuning.best_mode is None:
         return result
     return replace(result, applied=apply_mode(tuning.best_mode, device, options.dry_run))
@@ -384,7 +390,7 @@ class _Tuning:
             dataloader=best.as_code(),
             loader=self.measure.created,
             files_written=self.measure.files,
-            notes=tuple(self._notes),
+            notes=(*self._notes, *self.measure.notes),
             origin=start.origin,
             campaign=self.experiment.campaign or "",
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,6 @@ from edgetrain.api.measure import execute
 from edgetrain.api.records import StoreLike, open_store
 from edgetrain.api.records import summarize as sum_up
 from edgetrain.api.trial_measure import TrialMeasure
-from edgetrain.api.tuning import RAM_SHARE
 from edgetrain.device import open_device
 from edgetrain.errors import UsageError
 from edgetrain.prediction import PipelineSetting, WhatIfModel
@@ -26,7 +24,7 @@ from edgetrain.recommendation import (
     gain_interval,
 )
 from edgetrain.record import Run
-from edgetrain.runner import Progress, TrialPlace, TrialRule, check_command, read_allowance, temporary_folder
+from edgetrain.runner import RAM_SHARE, Progress, TrialGuard, TrialPlace, TrialRule, check_command, read_allowance
 from edgetrain.schema import (
     Experiment,
     Limits,
@@ -52,6 +50,7 @@ class VerifyOptions:
     trial_args: str = ""
     allow_writes: bool = False
     rule: TrialRule | None = None
+    writable: tuple[str, ...] = ()  # folders in which trials may write
 
 
 def verify(
@@ -172,18 +171,19 @@ def _tried(
     place = TrialPlace(
         store=open_store(store),
         device=device,
-        temporary=temporary_folder(),
         rule=options.rule or TrialRule(),
         most_bytes=int(RAM_SHARE * read_allowance().memory_bytes),
         progress=progress or (lambda stage, done, total: None),
         unified=open_device(device).spec.kind == "jetson",
         allow_writes=options.allow_writes,
+        writable=options.writable,
     )
-    measure = TrialMeasure(experiment, place)
+    guard = TrialGuard()
     try:
+        measure = TrialMeasure(experiment, replace(place, guard=guard))
         before, after = _alternate(measure, _arguments(model.predictor.setting), _arguments(setting))
     finally:
-        shutil.rmtree(place.temporary or "", ignore_errors=True)
+        guard.close()
     cold = experiment.loading.cache == "cold" and model.predictor.base.began_cold
     row = model.row_for(setting, remedy.settings)
     predicted = (row.first if cold else row.later).e2e_s

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from edgetrain.api import diagnose as find_diagnosis
-from edgetrain.cli.options import JsonOption, RunArgument, StoreOption
+from edgetrain.cli.options import AllowWritesInOption, AllowWritesOption, JsonOption, RunArgument, StoreOption
 from edgetrain.cli.progress import ProgressLine, record_kept
 from edgetrain.report import console, emit, show_diagnosis
 
@@ -32,9 +32,8 @@ def diagnose(
     trial_args: Annotated[
         str, typer.Option(help='Arguments added to your command in trials only: "--epochs 1 --no-save".')
     ] = "",
-    allow_writes: Annotated[
-        bool, typer.Option("--allow-writes", help="Continue even if the script writes files in each trial.")
-    ] = False,
+    allow_writes: AllowWritesOption = False,
+    allow_writes_in: AllowWritesInOption = None,
     media: Annotated[Path | None, typer.Option(help="YAML file that describes storage media of your own.")] = None,
     store: StoreOption = None,
     json: JsonOption = False,
@@ -49,6 +48,7 @@ def diagnose(
             verify=verify,
             trial_args=trial_args,
             allow_writes=allow_writes,
+            allow_writes_in=allow_writes_in or (),
             media=media,
             store=store,
             progress=progress,

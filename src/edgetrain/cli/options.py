@@ -19,6 +19,18 @@ StoreOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document on stdout.")]
 DeviceOption = Annotated[str, typer.Option(help="Device to run on: auto, host, jetson, or sim:orin-agx (simulated).")]
 
+AllowWritesOption = Annotated[
+    bool, typer.Option("--allow-writes", help="Continue even if the script writes files in each trial.")
+]
+AllowWritesInOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--allow-writes-in",
+        help="A folder in which trials may change files (~/.cache/huggingface); repeatable.",
+        show_default=False,
+    ),
+]
+
 
 def complete_run(incomplete: str) -> list[str]:
     """Offer the ids of recorded runs, newest first."""

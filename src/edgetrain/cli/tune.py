@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from edgetrain.api import tune as find_best
-from edgetrain.cli.options import DeviceOption, JsonOption, StoreOption
+from edgetrain.cli.options import AllowWritesInOption, AllowWritesOption, DeviceOption, JsonOption, StoreOption
 from edgetrain.cli.output import print_note, print_result
 from edgetrain.cli.progress import record_kept
 from edgetrain.cli.settings import Settings, options_named, with_settings
@@ -45,9 +45,8 @@ def tune(
     trial_args: Annotated[
         str, typer.Option(help='Arguments added to your command in trials only: "--epochs 1 --no-save".')
     ] = "",
-    allow_writes: Annotated[
-        bool, typer.Option("--allow-writes", help="Continue even if the script writes files in each trial.")
-    ] = False,
+    allow_writes: AllowWritesOption = False,
+    allow_writes_in: AllowWritesInOption = None,
     apply: Annotated[bool, typer.Option("--apply", help="Set the best power mode on the board.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --apply: show what would be set.")] = False,
     device: DeviceOption = "auto",
@@ -73,6 +72,7 @@ def tune(
             trials=trials,
             trial_args=trial_args,
             allow_writes=allow_writes,
+            allow_writes_in=allow_writes_in or (),
             apply=apply,
             dry_run=dry_run,
             device=device,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from edgetrain.lazy import load_on_use
 
 if TYPE_CHECKING:
-    from edgetrain.runner.allowance import Allowance, read_allowance
+    from edgetrain.runner.allowance import RAM_SHARE, Allowance, read_allowance
     from edgetrain.runner.baseload import measure_baseload, preview_baseload
     from edgetrain.runner.campaign import CampaignRunner, Standing, fresh_tag
     from edgetrain.runner.campaign_journal import CampaignEntry, CampaignJournal, MachineLock
@@ -40,13 +40,16 @@ if TYPE_CHECKING:
     from edgetrain.runner.signals import Interrupted, Stopped
     from edgetrain.runner.simulated import simulate_run
     from edgetrain.runner.simulated_measure import SimulatedMeasure
+    from edgetrain.runner.trial_commands import writable_folders
+    from edgetrain.runner.trial_guard import TrialGuard
     from edgetrain.runner.trial_watch import TrialPlace, TrialRule
-    from edgetrain.runner.trials import LoaderChange, Trial, run_trial, temporary_folder
+    from edgetrain.runner.trials import LoaderChange, Trial, run_trial
     from edgetrain.runner.user import sudo_user, use_store_of
     from edgetrain.runner.workloads import count_memory, dataset_recipe, find_workload, generate_dataset, survey_dataset
 
 __all__ = [
     "CACHES",
+    "RAM_SHARE",
     "SUBJECTS",
     "SWITCH_S",
     "WINDOW_S",
@@ -70,6 +73,7 @@ __all__ = [
     "Stopped",
     "Subject",
     "Trial",
+    "TrialGuard",
     "TrialPlace",
     "TrialRule",
     "affordable",
@@ -96,21 +100,23 @@ __all__ = [
     "simulate_run",
     "sudo_user",
     "survey_dataset",
-    "temporary_folder",
     "use_store_of",
     "visit_order",
     "wait_until_quiet",
+    "writable_folders",
 ]
 
 _MODULES = {
+    "trial_commands": ("writable_folders",),
+    "trial_guard": ("TrialGuard",),
     "trial_watch": ("TrialPlace", "TrialRule"),
     "trials": (
         "LoaderChange",
         "Trial",
         "run_trial",
-        "temporary_folder",
     ),
     "allowance": (
+        "RAM_SHARE",
         "Allowance",
         "read_allowance",
     ),

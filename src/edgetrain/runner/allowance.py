@@ -13,6 +13,7 @@ from pathlib import Path
 
 from edgetrain.runner.trial_memory import available_bytes
 
+RAM_SHARE = 0.9  # of the memory that is free, for a training: the rest is for what else grows meanwhile
 UNLIMITED_BYTES = 1 << 60  # version 1 writes "no limit" as a number close to 2^63
 
 

@@ -16,6 +16,7 @@ WRAPPERS = (
     "doas",
     "env",
     "nice",
+    "nohup",
     "ionice",
     "chrt",
     "taskset",

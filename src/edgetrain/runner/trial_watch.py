@@ -20,12 +20,16 @@ from numpy.typing import NDArray
 
 from edgetrain.record import FolderStore, LoaderFacts, Process, Run, read_run
 from edgetrain.runner.recording import Progress
+from edgetrain.runner.trial_guard import TrialGuard
+from edgetrain.runner.trial_hooked import unhooked_trainer
 from edgetrain.runner.trial_memory import MemoryWatch
+from edgetrain.runner.trial_processes import family
 from edgetrain.units import S_PER_US
 
 EVENTS = "events-inside.jsonl"  # written by the hook
-MEMORY_EVERY_S = 0.3
+POLL_S = 0.1
 ROWS_EVERY_S = 0.4
+TRAINER_EVERY_S = 1.0  # whether the process that trains has the recorder, until there are minibatches
 STEPS_WITHOUT_LOADER = 50  # a loop that has made this many steps does not use a loader
 # The hook says that it was loaded as soon as a Python starts, before any import. Nothing protects the user's files
 # until then, so a command that has not started a Python with it by now is ended.
@@ -67,12 +71,13 @@ class TrialPlace:
     store: FolderStore
     device: str = "auto"
     like: str | None = None
-    temporary: str | None = None  # TMPDIR of the trials
+    guard: TrialGuard | None = None  # ends what is left where edgetrain is killed; has the TMPDIR of the trials
     rule: TrialRule = TrialRule()
     most_bytes: int | None = None  # a trial that uses more is ended at once
     progress: Progress = lambda stage, done, total: None
     unified: bool = False  # the accelerator's memory is the machine's RAM
     allow_writes: bool = False  # False: a command is ended before it changes a file outside the temporary folder
+    writable: tuple[str, ...] = ()  # or these folders
 
 
 class TrialWatch:
@@ -83,34 +88,33 @@ class TrialWatch:
         self.status: int | None = None
         self.memory: MemoryWatch | None = None
         self._run, self._place, self._now_s = run, place, now_s
-        self._began_s = self._memory_s = self._rows_s = now_s()
+        self.unhooked: str | None = None  # a process that trains without the recorder
+        self._began_s = self._rows_s = self._trainer_s = now_s()
         self._size = -1
         self._events = EventTail(run / EVENTS)
         self._hooked = False  # by a hook that says when it is loaded and which files are written
-        self._entered = self._wrote = False
+        self._entered: set[int] = set()
+        self._wrote = False
 
     def begin(self, session: int, hooked: bool = False) -> None:
         """The program begins, in a session of its own; `hooked`: it is a command that the hook should enter."""
-        self.memory = MemoryWatch(session, unified=self._place.unified)
+        self.memory = MemoryWatch(session, unified=self._place.unified, most_bytes=self._place.most_bytes)
         self._began_s, self._hooked = self._now_s(), hooked
+
+    @property
+    def poll_s(self) -> float:
+        """How long to wait before `over` is called again."""
+        return POLL_S if self.memory is None else min(POLL_S, self.memory.poll_s)
 
     def over(self) -> bool:
         """Return whether to end the trial now; `ended` says why."""
         now, place = self._now_s(), self._place
-        if self._hooked:
-            self._read_events()
-            if self._wrote and not place.allow_writes:
-                self.ended = "writes"
-                return True
-            if not self._entered and now - self._began_s > ENTERED_WITHIN_S:
-                self.ended = "not entered"
-                return True
-        if now >= self._memory_s:
-            self._memory_s = now + MEMORY_EVERY_S
-            used = self.memory.read() if self.memory else 0
-            if place.most_bytes is not None and used > place.most_bytes:
-                self.ended = "memory"
-                return True
+        if self._hooked and (why := self._unprotected(now)) is not None:
+            self.ended = why
+            return True
+        if self.memory is not None and self.memory.exceeded():
+            self.ended = "memory"
+            return True
         if now - self._began_s > place.rule.limit_s:
             self.ended = "limit"
             return True
@@ -130,9 +134,23 @@ class TrialWatch:
         else:
             self.ended, self.status = "by itself", status
 
+    def _unprotected(self, now: float) -> str | None:
+        """Return why a command must be ended: it is about to write, or the recorder is not in what trains."""
+        self._read_events()
+        if self._wrote and not self._place.allow_writes:
+            return "writes"
+        if not self._entered and now - self._began_s > ENTERED_WITHIN_S:
+            return "not entered"
+        if now >= self._trainer_s and self._size <= 0 and self.memory is not None:
+            self._trainer_s = now + TRAINER_EVERY_S
+            self.unhooked = unhooked_trainer([one.pid for one in family(self.memory.session)], self._entered)
+            return None if self.unhooked is None else "not entered"
+        return None
+
     def _read_events(self) -> None:
         for event in self._events.read():
-            self._entered = self._entered or event.get("kind") == "entered"
+            if event.get("kind") == "entered":
+                self._entered.add(int(event.get("pid") or 0))
             self._wrote = self._wrote or event.get("kind") == "write"
 
 

@@ -10,27 +10,27 @@ import contextlib
 import json
 import os
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetrain.device import open_device
-from edgetrain.errors import UsageError
+from edgetrain.errors import EdgetrainError
 from edgetrain.lab import as_board, limits_for
 from edgetrain.record import read_run
+from edgetrain.runner.allowance import RAM_SHARE, read_allowance
 from edgetrain.runner.child import SamplerProcess
 from edgetrain.runner.command_trainee import CommandTrainee, missing_doubt
-from edgetrain.runner.containers import starts_elsewhere
 from edgetrain.runner.executor import with_dataset
 from edgetrain.runner.manifest import current_command, first_manifest, with_process
 from edgetrain.runner.recording import Ending, Recording
 from edgetrain.runner.signals import stop_on_signal
 from edgetrain.runner.simulated import simulate_run
 from edgetrain.runner.simulated_command import SimulatedLoad
+from edgetrain.runner.trial_commands import check_trial_command, unwatched_program
 from edgetrain.runner.trial_memory import ProcessMemory
-from edgetrain.runner.trial_processes import kill_session
+from edgetrain.runner.trial_processes import Survivor, kill_session
 from edgetrain.runner.trial_watch import TrialPlace, TrialRule, TrialWatch, count_rows
 from edgetrain.runner.user import SudoUser, owned_by, sudo_user
 from edgetrain.runner.workload_trainee import WorkloadTrainee
@@ -38,11 +38,25 @@ from edgetrain.schema import Experiment, LoaderArguments
 
 LOADER_ARGUMENTS, LIST_WRITES = "EDGETRAIN_LOADER", "EDGETRAIN_LIST_WRITES"  # read by the hook
 LIST_ONLY, STOP_AT_WRITES = "1", "stop"  # values of the second
-POLL_S = 0.1
+WRITABLE = "EDGETRAIN_WRITES_IN"  # read by the hook: folders, as a JSON list
+WAIT_S = 5.0  # for the status of a process that was killed
 TRIAL_LOG = "command.log"  # what the command printed
 SIMULATED_MINIBATCHES = 60  # per epoch, two epochs: a simulated board trains in no time
 ENDLESS_EPOCHS = 100_000
 LAST_LINES = 3
+
+
+class ProcessesLeft(EdgetrainError):
+    """Processes of a trial could not be ended; carries `processes`. What runs after them would share the machine."""
+
+    def __init__(self, processes: Sequence[Survivor]) -> None:
+        self.processes = tuple(processes)
+        named = ", ".join(f"{one.pid} ({one.name})" for one in self.processes)
+        numbers = " ".join(str(one.pid) for one in self.processes)
+        super().__init__(
+            f"processes of a trial could not be ended: {named}; they belong to another user or wait for a device. "
+            f"Tuning stops here; end them with sudo kill -9 {numbers}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +95,14 @@ class Trial:
     minibatches: int = 0  # that its loop took from its loader
     needed: int = 0  # the least that it should have taken
     missing: str | None = None  # why nothing was seen of the command: the recorder was not loaded into it
+    programs: tuple[str, ...] = ()  # that were started and are no Python with the recorder: their files are not seen
+    most_bytes: int | None = None  # that it was allowed to use
 
 
 def run_trial(experiment: Experiment, place: TrialPlace, change: LoaderChange | None = None) -> Trial:
     """Train until enough was seen. `change` applies to a user's command; a network takes the experiment's loading."""
     user = sudo_user()
+    place = with_memory_now(place)
     with owned_by(user, place.store.path):
         if experiment.workload.command is not None:
             return _command_trial(experiment, place, change, user)
@@ -97,16 +114,18 @@ def run_trial(experiment: Experiment, place: TrialPlace, change: LoaderChange | 
         return Trial(run, "enough", None, "", None, 0, (), (), place.rule)
 
 
+def with_memory_now(place: TrialPlace) -> TrialPlace:
+    """Return the place with a lower memory limit where less memory is available than when the search began."""
+    if place.most_bytes is None:
+        return place
+    return replace(place, most_bytes=min(place.most_bytes, int(RAM_SHARE * read_allowance().memory_bytes)))
+
+
 def _command_trial(
     experiment: Experiment, place: TrialPlace, change: LoaderChange | None, user: SudoUser | None
 ) -> Trial:
     command = experiment.workload.command or ()
-    elsewhere = starts_elsewhere(command)
-    if elsewhere is not None:
-        raise UsageError(
-            f"a command that trains in a container or on another machine ({elsewhere}) cannot be tuned from outside: a "
-            "trial must be ended with everything it started; run edgetrain tune there"
-        )
+    check_trial_command(command, place.allow_writes)
     experiment = as_board(experiment)
     device = open_device(place.device)
     board = SimulatedLoad.of(place.device, device, experiment, place.like)
@@ -139,8 +158,13 @@ def _finished(
 ) -> Trial:
     run = read_run(path, light=True)
     written = [event.file for event in run.events if event.kind == "write" and event.file]
+    programs = [event.program for event in run.events if event.kind == "program" and event.program]
+    if command is not None and (first := unwatched_program(command)) is not None:
+        programs.insert(0, first)
     missing = None
-    if command is not None and not any(event.kind == "entered" for event in run.events):
+    if watch.unhooked is not None:
+        missing = f"{watch.unhooked}, so it trains without the recorder"
+    elif command is not None and not any(event.kind == "entered" for event in run.events):
         doubt = missing_doubt(run, command)
         missing = None if doubt is None else doubt.text
     memory = watch.memory
@@ -158,6 +182,8 @@ def _finished(
         minibatches,
         needed,
         missing,
+        tuple(dict.fromkeys(programs)),
+        place.most_bytes,
     )
 
 
@@ -181,8 +207,10 @@ class TrialCommand(CommandTrainee):
     def more_environment(self) -> Mapping[str, str]:
         writes = LIST_ONLY if self._place.allow_writes else STOP_AT_WRITES
         found = {LIST_WRITES: writes, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
-        if self._place.temporary is not None:
-            found["TMPDIR"] = self._place.temporary
+        if self._place.guard is not None:
+            found["TMPDIR"] = self._place.guard.folder
+        if self._place.writable:
+            found[WRITABLE] = json.dumps(self._place.writable)
         if self._change is not None:
             found[LOADER_ARGUMENTS] = self._change.variable()
         return found
@@ -204,13 +232,14 @@ class TrialCommand(CommandTrainee):
         recording.progress("trial", 0, None)
         with self._board.announced() if self._board else contextlib.nullcontext():
             self.watch.begin(process.pid, hooked=True)
+            if self._place.guard is not None:
+                self._place.guard.watch(process.pid)
             with contextlib.suppress(BrokenPipeError):
                 os.write(self._go, b"g")
             while process.poll() is None and not self.watch.over():
-                time.sleep(POLL_S)
+                time.sleep(self.watch.poll_s)
             killed = process.poll() is None
-            kill_session(process.pid)
-            status = process.wait()
+            status = end_trial(process, self.watch, self._place)
         recording.manifest = with_process(recording.manifest, read_run(self._run, light=True).main.facts)
         if not killed:
             self.watch.command_ended(status)
@@ -219,9 +248,15 @@ class TrialCommand(CommandTrainee):
         return self._ending(recording, status, ())
 
     def stop(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            kill_session(self._process.pid)
-        super().stop()
+        if self._go is not None:
+            os.close(self._go)
+            self._go = None
+        if self._process is not None:
+            # What it started may still run where it has ended by itself.
+            if not kill_session(self._process.pid) and self._place.guard is not None:
+                self._place.guard.release()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(WAIT_S)
 
 
 class TrialWorkload(WorkloadTrainee):
@@ -231,18 +266,26 @@ class TrialWorkload(WorkloadTrainee):
         self, experiment: Experiment, run: Path, generated: bool, place: TrialPlace, user: SudoUser | None = None
     ) -> None:
         super().__init__(experiment, run, generated, user)
+        self._place = place
         self.watch = TrialWatch(run, place)
 
     def train(self, recording: Recording, sampler: SamplerProcess) -> Ending:
         self.watch.begin(self.child.pid)
+        if self._place.guard is not None:
+            self._place.guard.watch(self.child.pid)
         self.child.order("train")
-        while (messages := self.child.messages(POLL_S)) is not None:
+        while (messages := self.child.messages(self.watch.poll_s)) is not None:
             for message in messages:
                 self.raise_failure(recording, message)
             if self.watch.over():
-                kill_session(self.child.pid)
+                end_trial(self.child.process, self.watch, self._place)
                 return Ending(reason=f"a trial, ended by edgetrain: {self.watch.ended}")
         raise self._ended(recording)
+
+    def stop(self) -> None:
+        super().stop()
+        if self._place.guard is not None:
+            self._place.guard.release()
 
 
 def last_lines(log: Path, count: int = LAST_LINES) -> str:
@@ -254,10 +297,17 @@ def last_lines(log: Path, count: int = LAST_LINES) -> str:
     return " / ".join(line.strip() for line in lines[-count:] if line.strip())
 
 
-def temporary_folder() -> str:
-    """Make the folder that trials use for temporary files; a short path, because sockets are made in it."""
-    path = tempfile.mkdtemp(prefix="et-")
-    user = sudo_user()
-    if user is not None:
-        os.chown(path, user.uid, user.gid)
-    return path
+def end_trial(process: subprocess.Popen[bytes], watch: TrialWatch, place: TrialPlace) -> int:
+    """Read the memory a last time, kill the trial with everything it started, and return its leader's status."""
+    if watch.memory is not None and process.poll() is None:
+        watch.memory.read_last()
+    left = kill_session(process.pid)
+    try:
+        status = process.wait(WAIT_S)
+    except subprocess.TimeoutExpired:
+        raise ProcessesLeft(left or (Survivor(process.pid, "?"),)) from None
+    if left:
+        raise ProcessesLeft(left)
+    if place.guard is not None:
+        place.guard.release()
+    return status
