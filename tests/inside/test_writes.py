@@ -73,7 +73,7 @@ CHANGES = {
     "log.txt renamed": "os.rename('log.txt', 'other.txt')",
     "log.txt removed": "os.remove('log.txt')",
     "weights.pt": "torch.save({'a': torch.ones(2)}, 'weights.pt')",
-    "a folder": "os.makedirs('runs/1', exist_ok=True)",
+    "a file in a new folder": "os.makedirs('runs/1', exist_ok=True) or open('runs/1/log.txt', 'w')",
     "a link": "os.symlink('log.txt', 'link')",
     "a second name": "os.link('log.txt', 'link')",
     "permissions": "os.chmod('log.txt', 0o600)",
@@ -97,7 +97,7 @@ def test_a_program_that_must_not_write_is_killed_before_it_does(tmp_path: Path, 
     script.write_text("\n".join([*lines, handler, "try:", f"    {change}", "finally:", "    open('late.txt', 'w')"]))
     done = run_strictly(script, run)
     assert done.returncode == -signal.SIGKILL
-    assert {path.name: path.read_text() for path in work.iterdir()} == {"log.txt": "kept"}
+    assert {path.name: path.read_text() for path in work.rglob("*") if path.is_file()} == {"log.txt": "kept"}
     (noted,) = [event.file for event in read_run(run).events if event.kind == "write"]
     assert noted is not None and noted.startswith(str(work)) and not noted.endswith("late.txt")
 
@@ -160,6 +160,18 @@ def test_what_changes_nothing_of_the_users_is_let_be(tmp_path: Path, code: str) 
     done = run_strictly(script, run, TMPDIR=str(run / "t"), PYTHONPATH=source)
     assert (done.stdout, done.stderr) == ("done\n", "")
     assert [event.file for event in read_run(run).events if event.kind == "write"] == []
+
+
+def test_folders_that_a_program_makes_are_listed_and_may_be_changed_by_it(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os\nos.makedirs('out/models')\nos.chmod('out', 0o700)\nos.rmdir('out/models')\nprint('done')\n"
+    )
+    assert run_strictly(script, run).stdout == "done\n"
+    made = [event.file for event in read_run(run).events if event.kind == "folder"]
+    assert made == [str(tmp_path / "out"), str(tmp_path / "out/models")]
 
 
 def test_an_entry_of_a_folder_that_links_to_the_temporary_folder_is_a_change(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from edgetrain.runner import RAM_SHARE, TrialPlace, TrialRule, read_allowance, t
 from edgetrain.runner.trial_memory import MemoryWatch, session_memory
 from edgetrain.runner.trial_processes import Survivor, cleans_up, descendants, family, kill_session
 from edgetrain.runner.trial_watch import ENTERED_WITHIN_S, EventTail, TrialWatch, count_rows, judge_rows
-from edgetrain.runner.trials import ProcessesLeft, TrialCommand, last_lines, with_memory_now
+from edgetrain.runner.trials import ProcessesLeft, TrialCommand, last_lines, remove_made, with_memory_now
 from edgetrain.schema import Experiment, Workload
 
 PLACE = TrialPlace(FolderStore("store"))
@@ -283,3 +283,12 @@ def test_the_end_of_a_log_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("a\nb\n\nc\nd\n")
     assert last_lines(tmp_path / "log") == "c / d"
     assert last_lines(tmp_path / "nosuch") == ""
+
+
+def test_folders_that_a_trial_made_are_removed_unless_something_lies_in_them(tmp_path):
+    (tmp_path / "runs" / "1").mkdir(parents=True)
+    (tmp_path / "kept" / "1").mkdir(parents=True)
+    (tmp_path / "kept" / "notes.txt").write_text("mine")
+    remove_made([str(tmp_path / name) for name in ("runs", "runs/1", "kept", "kept/1", "gone")])
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["notes.txt"]

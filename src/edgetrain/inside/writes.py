@@ -3,7 +3,9 @@
 An audit hook sees what Python code does: files opened for writing, renamed, linked or removed, folders made, metadata
 changed. `torch.save` writes in C++ and is watched by itself. What other C code writes (HDF5, safetensors), what
 `os.mkfifo` and `os.mknod` make (Python does not audit them) and what other programs write is not seen. With `STOP`, the
-process is killed before it makes the first such change. What will fail (making a folder that exists) is no change.
+process is killed before it makes the first such change; a new folder is only listed, because most scripts make one for
+what they save at the end, and it can be removed while it is empty. What will fail (making a folder that exists) is no
+change.
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ class WriteList:
         self._stop = stop
         self._seen: set[str] = set()
         self._programs: set[str] = set()
+        self._folders: set[str] = set()  # that this process made
         self._own = threading.local()
 
     def audit(self, event: str, arguments: Any) -> None:
@@ -72,7 +75,10 @@ class WriteList:
             if event in STARTS:
                 self._note_program(programs.unwatched(event, arguments))
             for name in _changed(event, arguments):
-                self._note(name)
+                if event == "os.mkdir" and self._stop:
+                    self._note_folder(name)
+                elif name not in self._folders:
+                    self._note(name)
         finally:
             self._own.busy = False
 
@@ -85,6 +91,12 @@ class WriteList:
         stream.append_event(self._events, "write", text, pid=os.getpid(), file=name)
         if self._stop:
             os.kill(os.getpid(), signal.SIGKILL)  # the file is as it was, and no handler runs
+
+    def _note_folder(self, name: str | None) -> None:
+        if name is None or name in self._folders or len(self._folders) >= MOST or self._is_left_out(name):
+            return
+        self._folders.add(name)
+        stream.append_event(self._events, "folder", "a folder was made", pid=os.getpid(), file=name)
 
     def _note_program(self, name: str | None) -> None:
         if name is None or name in self._programs or len(self._programs) >= MOST:

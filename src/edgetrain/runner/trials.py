@@ -157,6 +157,7 @@ def _finished(
     name: str, path: Path, watch: TrialWatch, place: TrialPlace, last_words: str, command: Sequence[str] | None
 ) -> Trial:
     run = read_run(path, light=True)
+    remove_made([event.file for event in run.events if event.kind == "folder" and event.file])
     written = [event.file for event in run.events if event.kind == "write" and event.file]
     programs = [event.program for event in run.events if event.kind == "program" and event.program]
     if command is not None and (first := unwatched_program(command)) is not None:
@@ -185,6 +186,13 @@ def _finished(
         tuple(dict.fromkeys(programs)),
         place.most_bytes,
     )
+
+
+def remove_made(folders: Sequence[str]) -> None:
+    """Remove folders that a trial made, the innermost first; one in which something lies by now is left."""
+    for folder in sorted(folders, key=len, reverse=True):
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
 
 
 class TrialCommand(CommandTrainee):
