@@ -24,6 +24,7 @@ def test_a_change_in_the_place_of_the_run_is_a_change_of_the_last_run():
     assert split_run("storage=hdd", ["ram=4GiB"]) == ("last", ["storage=hdd", "ram=4GiB"])
     assert split_run("last", ["ram=4GiB"]) == ("last", ["ram=4GiB"])
     assert split_run("./a=b/run", []) == ("./a=b/run", [])
+    assert split_run("power_mode=12/2201/1300/3199", []) == ("last", ["power_mode=12/2201/1300/3199"])
 
 
 def test_a_setting_given_twice_is_refused():

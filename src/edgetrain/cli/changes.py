@@ -23,7 +23,9 @@ def parse_changes(words: Sequence[str]) -> dict[str, Scalar]:
 
 def split_run(run: str, more: Sequence[str]) -> tuple[str, list[str]]:
     """Return the run and the further changes: `whatif --set workers=2 storage=hdd` names no run, so it is the last."""
-    return ("last", [run, *more]) if "=" in run and "/" not in run else (run, list(more))
+    name, equals, _ = run.partition("=")
+    is_change = bool(equals) and "/" not in name  # a value can hold one: power_mode=12/2201/1300/3199
+    return ("last", [run, *more]) if is_change else (run, list(more))
 
 
 def parse_sweep(text: str | None) -> tuple[str, list[Scalar]] | None:
