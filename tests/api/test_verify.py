@@ -13,13 +13,14 @@ pytest.importorskip("torch")
 from edgetrain.analysis import find_verdict, summarize
 from edgetrain.api import diagnose, open_run, profile
 from edgetrain.api.trial_measure import ScriptWrites
-from edgetrain.api.verifying import FROM_OUTSIDE, best_to_try, changed_experiment
+from edgetrain.api.verifying import FROM_OUTSIDE, _arguments, _with_arguments, best_to_try, changed_experiment
 from edgetrain.documents import to_document
 from edgetrain.errors import UsageError
-from edgetrain.prediction import ChangeFacts, PipelinePredictor, WhatIfModel
+from edgetrain.lab import as_board
+from edgetrain.prediction import ChangeFacts, PipelinePredictor, WhatIfModel, changed_setting
 from edgetrain.recommendation import PER_MINIBATCH, Diagnosis, Remedy, diagnose_run
 from edgetrain.runner import TrialRule
-from edgetrain.schema import SCHEMA, Experiment, Loading, Workload
+from edgetrain.schema import SCHEMA, Experiment, LoaderArguments, Loading, Workload
 from tests.prediction.pipeline.recorded import Training
 from tests.schemas import check_document
 
@@ -58,6 +59,41 @@ def test_a_repeat_with_another_batch_size_takes_as_many_samples():
     assert changed.minibatches == 21
     assert changed_experiment(asked("keep"), {"batch_size": 32}, model).minibatches is None
     assert changed_experiment(asked("keep", minibatches=41), {"workers": 2}, model).minibatches == 41
+
+
+def test_a_repeat_takes_as_many_epochs_as_were_recorded_whole():
+    cut = model_of(replace(WARM, epochs=3, last_minibatches=10))
+    asked_for_many = replace(asked("keep"), epochs=50)
+    assert changed_experiment(asked_for_many, {"workers": 2}, cut).epochs == 2
+
+
+def test_a_repeat_is_no_row_of_the_users_campaign():
+    mine = replace(asked("keep"), campaign="mine", factors={"workers": 0}, repeat=2, position=7)
+    changed = changed_experiment(mine, {"workers": 2}, model_of(WARM))
+    assert changed.campaign is not None and changed.campaign.startswith("verify-")
+    assert (changed.factors, changed.repeat, changed.position) == ({}, 0, None)
+
+
+def test_a_repeat_does_not_make_the_dataset_of_a_preset_smaller_once_more():
+    shrunk = as_board(replace(asked("keep"), preset="xavier-agx", shrink=10.0), image_s=lambda width, height: None)
+    assert shrunk.workload.dataset_scale == pytest.approx(0.1)
+    changed = changed_experiment(shrunk, {"workers": 2}, model_of(WARM))
+    again = as_board(changed, image_s=lambda width, height: None)
+    assert again.workload == shrunk.workload
+    assert again.limits == shrunk.limits
+
+
+SCRIPTED = Experiment(Workload("train.py", command=("python", "train.py")))
+
+
+def test_a_trial_sets_the_loader_arguments_that_were_predicted():
+    run = Training(workers=0, persistent=False, fetch_s=0.01, minibatches=20, cores=8).run(experiment=SCRIPTED)
+    model = WhatIfModel(PipelinePredictor(run, summarize(run)), summarize(run))
+    for settings in ({"workers": 2}, {"workers": 2, "persistent": True}):
+        remedy = Remedy("more workers", 1.0, 0.9, 1.1, 20.0, "none", settings)
+        tried = _arguments(_with_arguments(model.predictor.setting, remedy))
+        assert tried == LoaderArguments(2, 2, False, "persistent" in settings)
+        assert changed_setting(model.predictor.base, model.summary, settings).persistent is tried.persistent
 
 
 def diagnosed(*remedies: Remedy) -> Diagnosis:
@@ -115,7 +151,9 @@ def test_the_best_loader_argument_of_a_script_is_tried_from_outside_it(store: Pa
     assert tried.gain_lo_pct <= tried.gain_pct <= tried.gain_hi_pct
     assert 0.004 < tried.predicted_s < 0.018
     trial = open_run(tried.run, store)
-    assert trial.main.facts.loaders[-1].workers == int(tried.change.partition("=")[2])
+    loader, change = trial.main.facts.loaders[-1], tried.change.partition(", ")
+    assert loader.workers == int(change[0].partition("=")[2])
+    assert loader.persistent_workers is (change[2] == "persistent_workers=True")
     assert trial.manifest.command[-2:] == ("--epochs", "50")
     check_document(["diagnose"], {"schema": SCHEMA, **to_document(found)})
 

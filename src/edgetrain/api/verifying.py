@@ -100,19 +100,28 @@ def best_to_try(diagnosis: Diagnosis, among: Sequence[str] | None = None) -> Rem
 def changed_experiment(experiment: Experiment, changes: Mapping[str, Scalar], model: WhatIfModel) -> Experiment:
     """Return the experiment with settings changed, so that its run can be compared with the recorded one.
 
-    It starts with the page cache as cold or warm as the recorded run did: that one has left the dataset in it. With
-    another batch size it takes as many samples.
+    It starts with the page cache as cold or warm as the recorded run did: that one has left the dataset in it. It takes
+    as many epochs as were recorded whole, and with another batch size as many samples. It belongs to no campaign of the
+    user's. A preset was applied to the recorded experiment already, so its dataset is not made smaller once more.
     """
     loading = experiment.loading
     if loading.cache == "keep":
         loading = replace(loading, cache="cold" if model.predictor.base.began_cold else "warm")
-    changed = replace(experiment, loading=loading)
+    changed = replace(
+        _outside_campaigns(experiment), loading=loading, epochs=len(model.predictor.base.epochs), shrink=1.0
+    )
     if "batch_size" in changes and experiment.minibatches is not None:
         taken = experiment.minibatches * model.predictor.setting.batch_size
         changed = replace(changed, minibatches=max(1, -(-taken // int(changes["batch_size"] or 1))))
     for name, value in changes.items():
         changed = _changed(changed, name, value)
     return changed
+
+
+def _outside_campaigns(experiment: Experiment) -> Experiment:
+    """Return the experiment as a verification keeps it: beside the user's own campaigns, not as one of their rows."""
+    campaign = time.strftime("verify-%Y%m%d-%H%M%S")
+    return replace(experiment, campaign=campaign, factors={}, repeat=0, position=None)
 
 
 def _changed(experiment: Experiment, name: str, value: Scalar) -> Experiment:
@@ -211,7 +220,7 @@ def _in_trials(experiment: Experiment, trial_args: str) -> Experiment:
         raise UsageError(f"cannot read --trial-args {trial_args!r} as arguments: {error}") from None
     check_command(command)
     workload = replace(experiment.workload, command=command)
-    return replace(experiment, workload=workload, campaign=time.strftime("verify-%Y%m%d-%H%M%S"))
+    return replace(_outside_campaigns(experiment), workload=workload)
 
 
 def _alternate(

@@ -10,6 +10,7 @@ from edgetrain.record import (
     ArrayTable,
     ComputeFacts,
     DeviceFacts,
+    LimitsRecord,
     LoaderFacts,
     LoadingFacts,
     Manifest,
@@ -18,6 +19,7 @@ from edgetrain.record import (
     Run,
     WorkloadFacts,
 )
+from edgetrain.schema import CpuShareGot, LimitsAsked, LimitsGot
 
 US = 1_000_000
 IMAGE_BYTES = 120_000
@@ -48,6 +50,10 @@ class Training:
     gpu: str | None = None
     launch_s: float | None = None  # on an accelerator: after this the host is done
     other_cores: float = 0.0
+    last_minibatches: int | None = None  # of the last epoch, where it was cut short
+    cpu_share: float = 1.0  # of a core: a fetch takes its time with this much CPU time
+    iterable: bool = False
+    persistent: bool = True
 
     def run(self, **manifest: object) -> Run:
         """Return the run."""
@@ -63,11 +69,15 @@ class Training:
                 network="made", batch_size=self.batch_size, samples=samples, dataset_files=samples,
                 dataset_bytes=samples * IMAGE_BYTES, dataset_scale=1.0,
             ),
-            "loading": LoadingFacts(self.workers, self.prefetch, False, True, "fork", "warm"),
+            "loading": LoadingFacts(self.workers, self.prefetch, False, self.persistent, "fork", "warm"),
             "compute": replace(self.compute, ms=self.step_s * 1e3) if self.compute.kind == "paced" else self.compute,
             "device": DeviceFacts(name="host", cores=self.cores, ram_bytes=32 << 30, threads=1),
+            "limits": self._limits(),
         }  # fmt: skip
-        loader = LoaderFacts(0, self.workers, self.prefetch if self.workers else None, self.batch_size, False, True)
+        loader = LoaderFacts(
+            0, self.workers, self.prefetch if self.workers else None, self.batch_size, False,
+            self.persistent and self.workers > 0, iterable=self.iterable,
+        )  # fmt: skip
         facts = ProcessFacts(pid=1, loaders=(loader,), threads=1, gpu=self.gpu, peak_rss_bytes=400 << 20)
         process = Process(facts, _table(rows), _table(fetches))
         probes = {}
@@ -82,12 +92,19 @@ class Training:
             )
         return Run("made", Manifest(**(known | manifest)), (process,), probes)
 
+    def _limits(self) -> LimitsRecord | None:
+        if self.cpu_share == 1.0:
+            return None
+        got = LimitsGot(cpu_share=CpuShareGot(self.cpu_share, "quota"))
+        return LimitsRecord(LimitsAsked(cpu_share=self.cpu_share), got)
+
     def _epoch(self, epoch: int, now: float, rows: list[dict[str, int]], fetches: list[dict[str, int]]) -> float:
         """Add the rows of one epoch, by the recurrence of a loader with a bounded number of minibatches in flight."""
         free = [now] * max(1, self.workers)
         ready_at: list[float] = []
         asked = now
-        for batch in range(self.minibatches):
+        last = epoch == self.epochs - 1 and self.last_minibatches is not None
+        for batch in range(self.last_minibatches if last and self.last_minibatches else self.minibatches):
             among = self.cold_minibatches is None or batch < self.cold_minibatches
             again = int((batch + 1) * self.again_share) > int(batch * self.again_share)
             cold = self.cold_read_s > 0 and (among if epoch == 0 else again)
@@ -109,7 +126,8 @@ class Training:
                 _us(
                     loader=0, generation=epoch, epoch=epoch, batch=batch, phase=1, samples=self.batch_size,
                     worker=worker, asked_us=asked, ready_us=ready, copying_us=copying, copied_us=copying,
-                    launched_us=launched, done_us=done, sent_us=began, queued_us=0.0, cpu_us=self.receive_s,
+                    launched_us=launched, done_us=done, sent_us=began, queued_us=0.0,
+                    cpu_us=self.receive_s * self.cpu_share,
                 )
             )  # fmt: skip
             fetches.append(
@@ -117,9 +135,9 @@ class Training:
                     loader=0, generation=epoch, batch=batch, worker=worker, began_us=began, fetched_us=fetched,
                     pickled_us=fetched + self.ship_s if self.workers else None,
                     shipped_us=fetched + self.ship_s if self.workers else None,
-                    cpu_us=self.fetch_s, helpers_us=0.0, queued_us=0.0, stolen_us=0.0,
+                    cpu_us=self.fetch_s * self.cpu_share, helpers_us=0.0, queued_us=0.0, stolen_us=0.0,
                     collate_us=self.fetch_s * self.collate_share,
-                    feeder_cpu_us=self.ship_s, system_us=0.0, helpers_queued_us=0.0, waking_us=0.0,
+                    feeder_cpu_us=self.ship_s * self.cpu_share, system_us=0.0, helpers_queued_us=0.0, waking_us=0.0,
                     read_bytes=self.batch_size * IMAGE_BYTES if cold else 0, switches=2, faults=0, helpers=0,
                 )
             )  # fmt: skip
