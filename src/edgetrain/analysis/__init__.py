@@ -45,6 +45,7 @@ from edgetrain.analysis.parts import Parts
 from edgetrain.analysis.resampling import FEWEST_RUNS, LEVEL, RESAMPLES, expansion, resampled_means
 from edgetrain.analysis.sample_size import SampleSize
 from edgetrain.analysis.sensor_traces import Trace, TraceKind, dataset_disk, power_traces, rate, traces
+from edgetrain.analysis.services import COLD_BYTES
 from edgetrain.analysis.software_effects import SoftwareDifference
 from edgetrain.analysis.spread import Spread, spreads
 from edgetrain.analysis.summarizing import summarize
@@ -72,6 +73,7 @@ from edgetrain.analysis.variability_types import (
 )
 
 __all__ = [
+    "COLD_BYTES",
     "COMPUTE",
     "FEWEST_RUNS",
     "LAUNCH",

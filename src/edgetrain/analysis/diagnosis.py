@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from edgetrain.analysis.joined_rows import RecordedRows, recorded_rows
 from edgetrain.analysis.loop import TrainingLoop, find_loops, slowest, training_loader
 from edgetrain.analysis.samples import mean_of
+from edgetrain.analysis.services import COLD_BYTES
 from edgetrain.analysis.summary import EpochSummary, Summary
 from edgetrain.record import LoaderFacts, Run
 from edgetrain.units import spell_bytes, spell_seconds
@@ -47,7 +48,6 @@ CAUSES_OF_STALL = (STORAGE_COLD, STORAGE_ALWAYS, ELSEWHERE, PREPROCESSING, CONTE
 MOST_LOST = 0.1  # of the time beside compute: below, the step is what limits
 DOMINANT = 0.6  # of the time beside compute: one cause with this much is the verdict alone
 MENTIONED = 0.25  # of it: a cause with this much is part of a mixture
-COLD_BYTES = 64 * 1024  # a fetch that read more than this has waited for the medium
 READS_AGAIN = 0.2  # of the first epoch's reads, in later epochs: the page cache does not hold the dataset
 LAUNCH_BOUND = 0.1  # of a step, left after the last kernel was issued: below, issuing takes the time
 MOST_ROWS = 1_000_000  # minibatches that the sentence at the end of a run is worked out from one by one

@@ -24,7 +24,8 @@ from edgetrain.record import Table
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 BLOCKED, PREPROCESS, CONTENTION, HANDOVER = range(CAUSES)
-# From here on a fetch is taken to be a cold one, and all its kernel time storage's; below, in proportion.
+# A fetch that read more than this has waited for the medium: it is a cold one, and all its kernel time is storage's;
+# below, in proportion.
 COLD_BYTES = 64 * 1024
 
 

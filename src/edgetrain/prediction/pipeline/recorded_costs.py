@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetrain.analysis import RecordedRows, Summary
+from edgetrain.analysis import COLD_BYTES, RecordedRows, Summary
 from edgetrain.prediction.pipeline.costs import (
     COLD_CPU_S,
     FETCH_FIXED_S,
@@ -29,7 +29,6 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 MIN_MINIBATCHES = 16  # fewer say nothing about a steady pipeline
 MIN_SEEN = 8  # rows that a median is taken of
-COLD_BYTES = 64 * 1024  # a fetch that read more than this from the medium is a cold one
 LEAST_READ = 0.1  # of an epoch's samples, read from the medium: below, a run says nothing about it
 FIRST_EPOCH = 1.05  # fetch CPU time of a first epoch, relative to later ones (measured: 1.05 to 1.1)
 MAX_LATENCY_S = 0.02  # a wake-up that takes longer was not the hand-over's
@@ -48,6 +47,7 @@ class RecordedFetches:
     batch_size: int
     dataset: DatasetOnMedium | None
     missed: tuple[float, ...]  # of each epoch, the share of samples read from the medium
+    cpu_share: float = 1.0  # speed of each core, as the lab limited it
 
     @property
     def cold(self) -> Bools:
@@ -90,12 +90,12 @@ def recorded_costs(record: RecordedFetches) -> PipelineCosts:
     if minibatch_bytes is None:
         assumed.add("minibatch bytes")
         minibatch_bytes = ASSUMED_MINIBATCH_BYTES
-    hand_over = _hand_over(record.rows, settled) if record.workers else _probed_hand_over(run, minibatch_bytes)
+    hand_over = _hand_over(record, settled) if record.workers else _probed_hand_over(record, minibatch_bytes)
     if hand_over is None:
         assumed.add("hand-over")
         hand_over = assumed_hand_over(minibatch_bytes)
     pinned = bool(record.loader and record.loader.pin_memory)
-    step, release_s = step_costs(run, record.summary, record.rows, settled, pinned)
+    step, release_s = step_costs(run, record.summary, record.rows, settled, pinned, record.cpu_share)
     if record.workers and release_s is not None:
         hand_over = replace(hand_over, release_s=release_s)
     fetch_by_batch, step_by_batch = _batch_scaling(run, record.batch_size)
@@ -136,9 +136,9 @@ def _fetch_costs(record: RecordedFetches, settled: Bools) -> FetchCosts:
         chosen = settled & ~cold
     only_cold = chosen.sum() < MIN_MINIBATCHES
     chosen = settled if only_cold else chosen
-    cpu_s = _cpu_s(rows, chosen)
-    waited_s = np.where(np.isnan(rows.cpu_s), 0.0, np.maximum(_rest_s(rows, cpu_s), 0.0))[chosen]
-    collated = rows.collate_s[chosen]
+    cpu_s = _cpu_s(rows, chosen, record.cpu_share)
+    waited_s = np.where(np.isnan(rows.cpu_s), 0.0, np.maximum(_rest_s(rows, cpu_s, record.cpu_share), 0.0))[chosen]
+    collated = rows.collate_s[chosen] * record.cpu_share
     collate_s = float(np.nanmean(collated)) if (~np.isnan(collated)).any() else 0.0
     assumed_cold_s = COLD_CPU_S * len(request_sizes(record.dataset))
     if only_cold:
@@ -158,15 +158,16 @@ def _fetch_costs(record: RecordedFetches, settled: Bools) -> FetchCosts:
     return FetchCosts(fetch_s, waited_s, collate_s, cold_cpu_s, first_epoch, assumed, helper_share)
 
 
-def _cpu_s(rows: RecordedRows, chosen: Bools) -> Floats:
+def _cpu_s(rows: RecordedRows, chosen: Bools, cpu_share: float) -> Floats:
     """Return the CPU time of each fetch in its own thread; the loop waits for its helper threads.
 
-    A fetch whose counters were not read takes the value of one that was.
+    A fetch whose counters were not read takes the value of one that was; where none was read, its duration at full
+    speed.
     """
     cpu_s = rows.cpu_s
     seen = chosen & ~np.isnan(cpu_s)
     if not seen.any():
-        return np.nan_to_num(rows.fetch_s)
+        return np.nan_to_num(rows.fetch_s) * cpu_share
     drawn = np.random.default_rng(0).choice(cpu_s[seen], len(cpu_s))
     return np.where(np.isnan(cpu_s), drawn, cpu_s)
 
@@ -178,8 +179,14 @@ def _helper_share(rows: RecordedRows, chosen: Bools, waited_s: Floats) -> float:
     return min(1.0, helped_s / total_s) if total_s > 0 else 0.0
 
 
-def _rest_s(rows: RecordedRows, cpu_s: Floats) -> Floats:
-    return rows.fetch_s - cpu_s - np.nan_to_num(rows.queued_s) - np.nan_to_num(rows.stolen_s)
+def _rest_s(rows: RecordedRows, cpu_s: Floats, cpu_share: float) -> Floats:
+    """Return the time of each fetch in which it neither computed nor waited for a core."""
+    return rows.fetch_s - cpu_s - _queued_s(rows.queued_s, cpu_s, cpu_share) - np.nan_to_num(rows.stolen_s)
+
+
+def _queued_s(queued_s: Floats, cpu_s: Floats, cpu_share: float) -> Floats:
+    """Return how long each waited for a core, with the pauses that a CPU quota makes: not all kernels count them."""
+    return np.maximum(np.nan_to_num(queued_s), cpu_s * (1.0 / cpu_share - 1.0))
 
 
 def _cold_cpu_s(record: RecordedFetches, cpu_s: Floats, cold: Bools, warm_s: float) -> float | None:
@@ -214,32 +221,34 @@ def _minibatch_bytes(record: RecordedFetches) -> float | None:
     return None if probed is None else float(probed.minibatch_bytes)
 
 
-def _hand_over(rows: RecordedRows, settled: Bools) -> HandOver | None:
-    """Return what shipping and receiving cost in a run with workers."""
+def _hand_over(record: RecordedFetches, settled: Bools) -> HandOver | None:
+    """Return what shipping and receiving cost in a run with workers, at full speed of the cores."""
+    rows, cpu_share = record.rows, record.cpu_share
     seen = settled & ~np.isnan(rows.pickled_s) & ~rows.own
     if seen.sum() < MIN_SEEN:
         return None
     ship = rows.ship_cpu_s[seen]
     if np.isnan(ship).all():
-        ship = (rows.pickled_s - rows.fetched_s)[seen]
+        ship = (rows.pickled_s - rows.fetched_s)[seen] * cpu_share
     wall_s = (rows.ready_s - np.fmax(rows.asked_s, rows.pickled_s))[seen]
     usual_s = float(np.median(wall_s))
     cpu_s = rows.loop_cpu_s[seen]
     looked = ~np.isnan(cpu_s)
     if looked.sum() < MIN_SEEN:
-        return HandOver(float(np.nanmean(ship)), usual_s, 0.0, 0.0)
-    waits = (wall_s - cpu_s - np.nan_to_num(rows.loop_queued_s[seen]))[looked]
+        return HandOver(float(np.nanmean(ship)), usual_s * cpu_share, 0.0, 0.0)
+    waits = (wall_s - cpu_s - _queued_s(rows.loop_queued_s[seen], cpu_s, cpu_share))[looked]
     latency_s = float(np.clip(np.median(waits), 0.0, MAX_LATENCY_S))
     return HandOver(float(np.nanmean(ship)), min(float(np.median(cpu_s[looked])), usual_s), latency_s, 0.0)
 
 
-def _probed_hand_over(run: Run, minibatch_bytes: float) -> HandOver | None:
+def _probed_hand_over(record: RecordedFetches, minibatch_bytes: float) -> HandOver | None:
     """Return what the probe after a run without workers measured; the sender's part stays assumed."""
-    probed = run.manifest.hand_over
+    probed = record.run.manifest.hand_over
     if probed is None or probed.receive_s <= 0:
         return None
     latency_s = min(max(0.0, probed.receive_s - probed.receive_cpu_s), MAX_LATENCY_S)
-    return HandOver(assumed_hand_over(minibatch_bytes).ship_s, probed.receive_cpu_s, latency_s, probed.release_s)
+    release_s = probed.release_s * record.cpu_share
+    return HandOver(assumed_hand_over(minibatch_bytes).ship_s, probed.receive_cpu_s, latency_s, release_s)
 
 
 def _worker_start(rows: RecordedRows, workers: int) -> tuple[float, float]:

@@ -22,15 +22,23 @@ CPU_FIXED_S = 1e-3  # of a step on the CPU, what does not follow the batch size 
 
 
 def step_costs(
-    run: Run, summary: Summary, rows: RecordedRows, chosen: NDArray[np.bool_], pinned: bool = False
+    run: Run,
+    summary: Summary,
+    rows: RecordedRows,
+    chosen: NDArray[np.bool_],
+    pinned: bool = False,
+    cpu_share: float = 1.0,
 ) -> tuple[StepCosts, float | None]:
     """Return the costs of a step, and what freeing the previous minibatch takes where that is seen.
 
-    `pinned`: minibatches came from page-locked memory.
+    `pinned`: minibatches came from page-locked memory. `cpu_share` is the speed that the lab left to the cores: what
+    the loop does was recorded as durations, and costs are at full speed.
     """
     copying = rows.copying_s
     begin = np.where(np.isnan(copying), rows.ready_s, copying)
     step, release_s = _step_costs(run, summary, rows, chosen, begin)
+    step = _at_full_speed(step, cpu_share)
+    release_s = None if release_s is None else release_s * cpu_share
     step = replace(step, pinned=pinned and step.kind is StepKind.ACCELERATOR)
     if step.kind is StepKind.PACED:
         return step, release_s
@@ -64,6 +72,13 @@ def _step_costs(
         # A simulated board says nothing about the host: its steps are computed as they are.
         return replace(step, step_s=rows.parts.compute_s[chosen], launch_s=0.0, busy=1.0), None
     return step, release_s
+
+
+def _at_full_speed(step: StepCosts, cpu_share: float) -> StepCosts:
+    """Return what the loop's own work would take on cores at full speed."""
+    if step.kind is StepKind.CPU:
+        step = replace(step, step_s=step.step_s * cpu_share, fixed_s=step.fixed_s * cpu_share)
+    return replace(step, launch_s=step.launch_s * cpu_share, gap_s=step.gap_s * cpu_share)
 
 
 def _warm_up_s(rows: RecordedRows) -> float:
