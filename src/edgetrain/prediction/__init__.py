@@ -57,6 +57,7 @@ from edgetrain.prediction.modes.saved import dump_predictor, parse_predictor
 from edgetrain.prediction.modes.unit_correction import UnitCorrection, unit_correction
 from edgetrain.prediction.pipeline import (
     MODELLED,
+    RECORDED_MEDIUM,
     BoardFacts,
     Budget,
     CalibratedPipeline,
@@ -69,11 +70,13 @@ from edgetrain.prediction.pipeline import (
     PipelinePrediction,
     PipelinePredictor,
     PipelineSetting,
+    PublishedStep,
     RecordedEpoch,
     RecordedPipeline,
     SimulatedEpoch,
     StepCosts,
     StepKind,
+    TrainingMemory,
     WhatIfAnswer,
     WhatIfModel,
     WhatIfRow,
@@ -86,6 +89,7 @@ from edgetrain.prediction.pipeline import (
     read_changes,
     read_pipeline,
     simulate_epoch,
+    whole_epochs,
 )
 from edgetrain.prediction.prior_list import PriorList, PriorSummary, summarize_prior, with_entry
 from edgetrain.prediction.profiling import (
@@ -108,6 +112,7 @@ __all__ = [
     "LEVEL",
     "MINIBATCHES",
     "MODELLED",
+    "RECORDED_MEDIUM",
     "ActiveStep",
     "Array",
     "BoardFacts",
@@ -148,12 +153,14 @@ __all__ = [
     "ProfilingPlan",
     "ProfilingRun",
     "ProfilingStep",
+    "PublishedStep",
     "RecordedEpoch",
     "RecordedPipeline",
     "SeedFigure",
     "SimulatedEpoch",
     "StepCosts",
     "StepKind",
+    "TrainingMemory",
     "UnitCorrection",
     "UnitFactors",
     "WhatIfAnswer",
@@ -202,6 +209,7 @@ __all__ = [
     "transferred_network",
     "unit_correction",
     "varies",
+    "whole_epochs",
     "with_entry",
     "write_table",
 ]

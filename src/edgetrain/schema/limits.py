@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,10 @@ class StorageModel:
     at_once: int = 1
     gain: tuple[tuple[int, float], ...] = ()  # queue depth, factor by which positioning gets faster
     source: str = ""
+
+    def faster(self, speed: float) -> StorageModel:
+        """Return the same medium with every time divided by `speed`."""
+        return replace(self, read_s=self.read_s / speed, bytes_per_s=self.bytes_per_s * speed)
 
 
 @dataclass(frozen=True, slots=True)

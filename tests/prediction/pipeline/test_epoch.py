@@ -192,3 +192,20 @@ def test_the_first_steps_of_a_training_take_longer_once():
     slow = costs(0.01, 0.03, StepKind.ACCELERATOR, warm_up_s=2.0)
     first, later = simulate_epoch(setting(1), slow, 0), simulate_epoch(setting(1), slow, 1)
     assert first.compute_s - later.compute_s == pytest.approx(2.0, rel=0.01)
+
+
+def test_a_first_epoch_after_a_warm_start_reads_what_the_page_cache_could_not_hold():
+    half = setting(0, dataset=replace_samples(1600), medium=SD, cache_bytes=0.5 * 1600 * PICTURES.sample_bytes)
+    first, later = simulate_epoch(half, costs(), 0, unread=0.0), simulate_epoch(half, costs(), 1)
+    assert first.missed_share == pytest.approx(later.missed_share, abs=0.02)
+    assert first.missed_share > 0.8
+    assert simulate_epoch(replace(half, cache_bytes=None), costs(), 0, unread=0.0).missed_share == 0.0
+
+
+def test_a_later_epoch_of_part_of_the_dataset_is_the_mean_of_those_that_the_training_has():
+    quarter = setting(0, samples=400, dataset=replace_samples(1600), medium=SD)
+    expected = np.mean([0.75**epoch for epoch in range(1, 5)])
+    found = simulate_epoch(replace(quarter, epochs=5), costs(), 1)
+    assert found.missed_share == pytest.approx(expected, abs=0.01)
+    assert simulate_epoch(replace(quarter, epochs=2), costs(), 1).missed_share == pytest.approx(0.75, abs=0.01)
+    assert simulate_epoch(replace(quarter, epochs=5), costs(), 1, unread=0.0).missed_share == 0.0

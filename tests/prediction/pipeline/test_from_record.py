@@ -7,7 +7,14 @@ import pytest
 
 from edgetrain.analysis import lru_hit_share, summarize
 from edgetrain.errors import PredictError
-from edgetrain.prediction import StepKind, calibrate, read_pipeline, simulate_epoch
+from edgetrain.prediction import (
+    StepKind,
+    TrainingMemory,
+    calibrate,
+    later_mean_s,
+    read_pipeline,
+    simulate_epoch,
+)
 from edgetrain.record import (
     ArrayTable,
     BatchSizeFacts,
@@ -20,7 +27,7 @@ from edgetrain.record import (
     Process,
     WorkloadFacts,
 )
-from edgetrain.schema import LimitsAsked, StorageModel
+from edgetrain.schema import Experiment, LimitsAsked, Loading, StorageModel, Workload
 from tests.prediction.pipeline.recorded import IMAGE_BYTES, Training
 
 SD = StorageModel("sd", read_s=7.2e-3, bytes_per_s=88e6)
@@ -270,3 +277,96 @@ def test_a_step_that_never_follows_the_batch_size_is_not_extrapolated_below_itse
     found = read(Training(workers=0, compute=ComputeFacts("cpu", "a CPU")), batch_sizes=sizes)
     assert found.costs.step_by_batch is not None
     assert found.costs.step_by_batch.at(256) == pytest.approx(1.0)
+
+
+def test_an_epoch_that_was_cut_short_is_left_out_and_named():
+    found = read(Training(workers=1, cold_read_s=0.16, epochs=3, last_minibatches=14))
+    assert found.setting.samples == 80 * 16
+    assert [epoch.epoch for epoch in found.epochs] == [0, 1]
+    assert len(found.missed_shares) == 2
+    assert found.setting.epochs == 2
+    assert "epoch 2 (14 minibatches) left out: cut short; whole ones have 80 minibatches" in found.notes
+
+
+def test_epochs_that_differ_a_little_are_all_whole():
+    found = read(Training(workers=1, epochs=3, last_minibatches=76))
+    assert len(found.epochs) == 3 and not found.notes
+
+
+def test_an_epoch_that_was_cut_short_is_no_part_of_a_repeats_mean():
+    whole = summarize(Training(workers=1, epochs=2).run())
+    cut = summarize(Training(workers=1, epochs=3, last_minibatches=14).run())
+    assert later_mean_s(cut.epochs) == pytest.approx(later_mean_s(whole.epochs), rel=1e-3)
+
+
+def test_a_dataset_whose_size_is_guessed_from_its_reads_is_named():
+    training = Training(workers=0, cold_read_s=0.16)
+    about = WorkloadFacts(network="made", batch_size=training.batch_size)
+    notes = " ".join(read(training, workload=about).notes)
+    assert "dataset taken from what the first epoch read: 154 MB in 1280 samples" in notes
+    assert "--dataset FOLDER" in notes
+    assert not read(training).notes
+
+
+def test_a_cold_run_whose_minibatches_do_not_say_how_many_samples_they_hold_began_cold():
+    run = Training(workers=0, cold_read_s=0.16).run()
+    rows = dict(run.main.minibatches.items())
+    rows["samples"] = np.full_like(rows["samples"], -1)
+    opaque = replace(run, processes=(replace(run.main, minibatches=ArrayTable(rows)),))
+    found = read_pipeline(opaque, summarize(opaque))
+    assert found.began_cold
+    assert found.missed_shares == pytest.approx((1.0, 0.0, 0.0), abs=0.01)
+
+
+def test_reads_beside_a_dataset_that_lay_in_the_page_cache_are_not_of_the_dataset():
+    run = Training(workers=0, cold_read_s=0.16, cold_minibatches=20).run()
+    summary = summarize(run)
+    cached = replace(summary, epochs=tuple(replace(each, cached_share_before=1.0) for each in summary.epochs))
+    assert read_pipeline(run, summary).began_cold
+    found = read_pipeline(run, cached)
+    assert not found.began_cold and found.setting.medium is None
+
+
+SLOWED = [
+    Training(workers=0, cpu_share=0.5, fetch_s=0.02, step_s=0.08, compute=ComputeFacts("cpu", "a CPU")),
+    Training(workers=1, cpu_share=0.5, fetch_s=0.06, step_s=0.03),
+    Training(
+        workers=1, cpu_share=0.5, fetch_s=0.002, step_s=0.0101, launch_s=0.010, gpu="a GPU", cores=8,
+        compute=ComputeFacts("cuda", "a GPU"),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("training", SLOWED, ids=("computes", "loads", "launches"))
+def test_durations_of_a_run_on_slowed_cores_are_not_slowed_once_more(training):
+    run = training.run()
+    summary = summarize(run)
+    pipeline = read_pipeline(run, summary)
+    simulated = simulate_epoch(pipeline.setting, pipeline.costs, 1)
+    assert simulated.e2e_s == pytest.approx(summary.epochs[1].e2e_s, rel=0.06)
+    assert pipeline.costs.fetch_wait_s.mean() == pytest.approx(0.0, abs=1e-4)
+
+
+def test_a_step_at_full_speed_of_the_cores_takes_half_of_what_it_took_at_half_of_it():
+    found = read(SLOWED[0])
+    faster = simulate_epoch(replace(found.setting, cpu_speed=1.0), found.costs, 1)
+    assert faster.compute_s == pytest.approx(80 * 0.04, rel=0.03)
+
+
+def with_experiment(training, persistent=True, command=None):
+    asked = Experiment(Workload("made", command=command), Loading(workers=0, persistent=persistent))
+    return read(training, experiment=asked)
+
+
+def test_workers_that_a_script_does_not_have_yet_would_not_be_kept_unless_it_says_so():
+    script = Training(workers=0, persistent=False)
+    assert not with_experiment(script, command=("python", "train.py")).setting.persistent
+    assert with_experiment(Training(workers=0)).setting.persistent
+    assert not with_experiment(Training(workers=0), persistent=False).setting.persistent
+
+
+def test_the_memory_that_is_held_is_no_page_cache():
+    device = DeviceFacts(name="host", cores=2, ram_bytes=2 * 10**9)
+    run = Training(workers=0, epochs=1).run(device=device)
+    found = read_pipeline(run, summarize(run), TrainingMemory(10**9, 10**6))
+    assert found.setting.cache_bytes == 10**9 - 16 * 10**6

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from edgetrain.analysis import summarize
-from edgetrain.prediction import BoardFacts, ChangeFacts, PipelinePredictor, WhatIfModel
+from edgetrain.prediction import BoardFacts, ChangeFacts, PipelinePredictor, WhatIfModel, simulate_epoch
+from edgetrain.prediction.pipeline.uncertainty import draw_variations, spread_of
 from edgetrain.record import BatchSizeFacts, ComputeFacts, LimitsRecord
-from edgetrain.schema import LimitsAsked, StorageModel
+from edgetrain.schema import Experiment, LimitsAsked, StorageModel, Workload
 from tests.prediction.pipeline.recorded import Training
 
 SD = StorageModel("sd", 7e-3, 88e6)
@@ -210,3 +211,126 @@ def test_a_probe_replaces_the_assumption_about_a_launch_bound_step():
     assert "launch-bound" not in " ".join(answer.assumed)
     now = found.predict(found.setting, cold=False)
     assert answer.later.e2e_s.value == pytest.approx(now.later.e2e_s.value, rel=0.1)  # proportional: the probe says so
+
+
+def model_of(training, **manifest):
+    run = training.run(**manifest)
+    summary = summarize(run)
+    return WhatIfModel(PipelinePredictor(run, summary), summary)
+
+
+SSD = StorageModel("ssd", 0.1e-3, 500e6)
+MEDIA = ChangeFacts({"sd": SD, "ssd": SSD})
+
+
+def test_what_was_cut_short_is_in_no_total_and_no_gain():
+    whole, cut = model_of(Training(workers=1, epochs=2)), model_of(Training(workers=1, epochs=3, last_minibatches=10))
+    assert cut.base.total_s.value == pytest.approx(whole.base.total_s.value, rel=1e-3)
+    assert cut.row({"workers": 2}).gain_pct == pytest.approx(whole.row({"workers": 2}).gain_pct, abs=0.1)
+    answer = cut.answer([])
+    assert [epoch.epoch for epoch in answer.recorded] == [0, 1]
+    assert any("epoch 2 (10 minibatches) left out" in note for note in answer.notes)
+
+
+def test_another_medium_is_read_as_much_as_the_recorded_one_was_in_the_first_epoch():
+    model = model_of(Training(workers=0, cold_read_s=0.16, cold_minibatches=24))
+    row = model.row({"storage": "ssd"}, MEDIA)
+    assert model.base.first.read_share == pytest.approx(0.3, abs=0.01)
+    assert row.first.read_share == pytest.approx(0.3, abs=0.01)
+    assert not any(text.startswith("gain:") for text in row.assumed)
+
+
+def test_a_partly_cached_start_is_not_compared_with_an_empty_page_cache():
+    model = model_of(Training(workers=0, cold_read_s=0.16, cold_minibatches=24))
+    row = model.row({"dataset_scale": 2, "storage": "sd"}, MEDIA)
+    assert row.first.read_share == 1.0
+    assert any(text.startswith("gain: of later epochs") for text in row.assumed)
+
+
+@pytest.mark.parametrize(("training", "began"), [(Training(workers=1, cold_read_s=0.14), "cold"), (Training(), "warm")])
+def test_a_start_can_be_asked_for(training, began):
+    model = model_of(training, limits=LimitsRecord(LimitsAsked(storage=SD)))
+    assert model.base.first.cache == began
+    cold, warm = (model.row({"cache": cache}, MEDIA) for cache in ("cold", "warm"))
+    assert (cold.first.cache, warm.first.cache) == ("cold", "warm")
+    assert (cold.first.read_share, warm.first.read_share) == (1.0, 0.0)
+    assert cold.first.e2e_s.value > 1.5 * warm.first.e2e_s.value
+    assert cold.total_s.value > warm.total_s.value
+    assert cold.gain_pct < warm.gain_pct
+
+
+def test_a_warm_start_reads_what_a_smaller_page_cache_cannot_hold():
+    model = model_of(Training(workers=1), limits=LimitsRecord(LimitsAsked(storage=SD)))
+    half = model.row({"page_cache": "77MB"}, MEDIA)
+    assert half.first.cache == "warm"
+    assert half.first.read_share == pytest.approx(half.later.read_share, abs=0.02)
+    assert half.first.read_share > 0.7
+    point = model.values({"page_cache": "77MB"}, MEDIA)
+    assert point.total_s == pytest.approx(half.total_s.value)
+
+
+def test_later_epochs_of_part_of_the_dataset_are_as_many_as_were_recorded():
+    training = Training(workers=0, cold_read_s=0.16, epochs=4)
+    taken = training.minibatches * training.batch_size
+    about = replace(
+        training.run().manifest.workload, samples=4 * taken, dataset_files=4 * taken, dataset_bytes=4 * taken * 120_000,
+        max_minibatches=training.minibatches,
+    )  # fmt: skip
+    found = model_of(training, workload=about)
+    expected = (0.75 + 0.75**2 + 0.75**3) / 3
+    assert found.base.later.read_share == pytest.approx(expected, abs=0.01)
+
+
+def width(estimate):
+    return estimate.hi / estimate.lo
+
+
+def test_a_published_step_is_uncertain_although_the_recorded_one_was_paced():
+    found = predictor(Training(workers=1, fetch_s=0.005))
+    sure = found.predict(found.setting, cold=False).later.e2e_s
+    unsure = found.predict(replace(found.setting, step_deviation=0.05), cold=False).later.e2e_s
+    assert unsure.value == sure.value
+    assert width(unsure) > 1.1 * width(sure)
+
+
+def test_what_busy_cores_cost_is_uncertain_where_there_are_some():
+    found = predictor(Training(workers=1, fetch_s=0.07, cores=2))
+    pipeline = found.pipeline
+    known = spread_of(pipeline, replace(found.setting, workers=2), 0.0)
+    unknown = replace(known, busy_neighbours=0.0, oversubscribed=0.0)
+    crowded = replace(found.setting, workers=4)
+
+    def reached(spread):
+        times = [
+            simulate_epoch(each.of_setting(crowded), each.of_costs(pipeline.costs), 1).e2e_s
+            for each in draw_variations(replace(spread, speed=0.0, fetch=0.0, hand_over=0.0, model=0.0), 8)
+        ]
+        return max(times) / min(times)
+
+    assert reached(known) > 1.03
+    assert reached(unknown) == 1.0
+
+
+def test_an_answer_with_more_threads_than_cores_is_wider_where_the_run_had_fewer():
+    found = predictor(Training(workers=1, cores=4))
+    few, many = (spread_of(found.pipeline, replace(found.setting, workers=each), 0.0).model for each in (3, 4))
+    assert many > few
+    busy = predictor(Training(workers=4, cores=4))
+    assert spread_of(busy.pipeline, replace(busy.setting, workers=6), 0.0).model == few
+
+
+def test_workers_that_are_started_again_in_every_epoch_are_named_and_cost_time():
+    script = Training(workers=0, persistent=False, fetch_s=0.01, minibatches=20)
+    model = model_of(script, experiment=Experiment(Workload("s", command=("python", "s.py"))))
+    again, kept = model.row({"workers": 2}), model.row({"workers": 2, "persistent": True})
+    assert any(text.startswith("workers: started again in every epoch") for text in again.assumed)
+    assert not any(text.startswith("workers:") for text in kept.assumed)
+    assert again.later.e2e_s.value > kept.later.e2e_s.value
+
+
+def test_more_workers_of_a_stream_are_predicted_for_a_sharded_one_and_that_is_said():
+    model = model_of(Training(workers=0, iterable=True, cores=8))
+    sharded = "stream (IterableDataset): it must be sharded between workers"
+    assert any(text.startswith(sharded) for text in model.row({"workers": 2}).assumed)
+    assert not any(text.startswith(sharded) for text in model.row({"workers": 1}).assumed)
+    assert not any(text.startswith(sharded) for text in model_of(Training(workers=0)).row({"workers": 2}).assumed)

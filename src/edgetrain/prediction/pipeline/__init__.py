@@ -10,13 +10,14 @@ from edgetrain.prediction.pipeline.changes import (
     BoardFacts,
     ChangeFacts,
     ModeEffect,
+    PublishedStep,
     changed_setting,
     in_mode,
     read_changes,
 )
 from edgetrain.prediction.pipeline.costs import HandOver, PipelineCosts, StepCosts, StepKind, assumed_hand_over
 from edgetrain.prediction.pipeline.epoch import Budget, SimulatedEpoch, simulate_epoch
-from edgetrain.prediction.pipeline.from_record import RecordedPipeline, later_mean_s, read_pipeline
+from edgetrain.prediction.pipeline.from_record import RecordedPipeline, later_mean_s, read_pipeline, whole_epochs
 from edgetrain.prediction.pipeline.page_cache import DatasetOnMedium
 from edgetrain.prediction.pipeline.predictor import (
     EpochPoint,
@@ -25,11 +26,13 @@ from edgetrain.prediction.pipeline.predictor import (
     PipelinePredictor,
     PointPrediction,
 )
+from edgetrain.prediction.pipeline.recorded_storage import RECORDED_MEDIUM, TrainingMemory
 from edgetrain.prediction.pipeline.setting import PipelineSetting
 from edgetrain.prediction.pipeline.what_if import RecordedEpoch, WhatIfAnswer, WhatIfModel, WhatIfRow, WhatIfValues
 
 __all__ = [
     "MODELLED",
+    "RECORDED_MEDIUM",
     "BoardFacts",
     "Budget",
     "CalibratedPipeline",
@@ -44,11 +47,13 @@ __all__ = [
     "PipelinePredictor",
     "PipelineSetting",
     "PointPrediction",
+    "PublishedStep",
     "RecordedEpoch",
     "RecordedPipeline",
     "SimulatedEpoch",
     "StepCosts",
     "StepKind",
+    "TrainingMemory",
     "WhatIfAnswer",
     "WhatIfModel",
     "WhatIfRow",
@@ -61,4 +66,5 @@ __all__ = [
     "read_changes",
     "read_pipeline",
     "simulate_epoch",
+    "whole_epochs",
 ]

@@ -15,7 +15,8 @@ import numpy as np
 from edgetrain.analysis import EpochSummary
 from edgetrain.prediction.pipeline.costs import PipelineCosts, StepKind
 from edgetrain.prediction.pipeline.epoch import SimulatedEpoch, simulate_epoch
-from edgetrain.prediction.pipeline.from_record import RECORDED_MEDIUM, RecordedPipeline
+from edgetrain.prediction.pipeline.from_record import RecordedPipeline
+from edgetrain.prediction.pipeline.recorded_storage import RECORDED_MEDIUM
 from edgetrain.schema import StorageModel
 
 ROUNDS = 4

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from edgetrain.analysis import Summary
 from edgetrain.errors import UsageError
-from edgetrain.prediction.pipeline.costs import StepKind
+from edgetrain.prediction.pipeline.costs import StepKind, mean_step_s
 from edgetrain.prediction.pipeline.from_record import RecordedPipeline
 from edgetrain.prediction.pipeline.page_cache import DatasetOnMedium
-from edgetrain.prediction.pipeline.setting import PipelineSetting
+from edgetrain.prediction.pipeline.recorded_storage import present_ram_bytes
+from edgetrain.prediction.pipeline.setting import COLD, WARM, PipelineSetting
 from edgetrain.schema import Declared, Scalar, StorageModel, all_settings
 from edgetrain.units import MS_PER_S, parse_bytes, spell_bytes, spell_seconds
 
@@ -24,6 +25,7 @@ MODELLED = (
     "storage",
     "ram",
     "page_cache",
+    "cache",
     "cores",
     "cpu_share",
     "compute_ms",
@@ -33,7 +35,6 @@ MODELLED = (
 NEED_WORKERS = ("prefetch", "persistent")
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 BOARD_STEP = 0.05  # published times of one network on one board differ by this between figures
-UNRECORDED_MEMORY_BYTES = 1.5e9  # of a training whose own memory was not recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +59,29 @@ class BoardFacts:
     storage: str
     core_speed: float | None = None  # of one of its cores, relative to one of the recording machine
     image_s: float | None = None  # CPU time of one photograph on one of its cores, where the run trained on those
-    step_s: float | None = None  # of this network on its accelerator
+    step_s: float | None = None  # of this network on its accelerator, at the batch size asked for
+    speed: float = 1.0  # of the lab's emulation that the run was recorded in: every time is divided by it
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedStep:
+    """How a step that the lab paced by a board's figures follows the batch size."""
+
+    board: str
+    factor: float  # its duration at the batch size asked for, relative to the recorded one
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeFacts:
-    """What a change needs from outside the record: storage media by name, a board, the effect of a power mode."""
+    """What a change needs from outside the record: storage media by name, a board, the effect of a power mode, ...
+
+    Media are as fast as the lab would make them in the recorded run.
+    """
 
     media: Mapping[str, StorageModel] = field(default_factory=dict)
     board: BoardFacts | None = None
     mode: ModeEffect | None = None
+    published_step: PublishedStep | None = None
 
 
 def read_changes(given: Mapping[str, Scalar]) -> dict[str, Scalar]:
@@ -81,6 +95,11 @@ def read_changes(given: Mapping[str, Scalar]) -> dict[str, Scalar]:
             found[name] = known[name].read(_typed(known[name], value))
         except UsageError as error:
             raise UsageError(f"{name} {error}") from None
+    if found.get("cache") not in (None, COLD, WARM):
+        raise UsageError(
+            f"cache={found['cache']} does not say what the first epoch finds in the page cache; write cache=cold or "
+            "cache=warm, or leave it out: the run's own start is kept"
+        )
     _check_contradictions(found)
     return found
 
@@ -126,16 +145,19 @@ def changed_setting(
     if "dataset_scale" in changes:
         setting = _with_dataset_scale(setting, summary, float(changes["dataset_scale"] or 1.0))
     if "cores" in changes:
-        setting = _with_cores(setting, float(changes["cores"] or 1))
+        setting = _with_cores(pipeline, setting, float(changes["cores"] or 1))
     if "cpu_share" in changes:
         setting = replace(setting, cpu_speed=float(changes["cpu_share"] or 1.0))
+    if "cache" in changes:
+        setting = replace(setting, cache=str(changes["cache"]))
+    setting = _with_step(pipeline, setting, facts)
     if facts.mode is not None:
-        setting = in_mode(setting, facts.mode)
+        setting = in_mode(setting, facts.mode, pipeline.most_cores)
     if "compute_ms" in changes:
         if pipeline.costs.step.kind is not StepKind.PACED:
             raise UsageError("compute_ms is the duration of a paced step, and this run computed its steps")
-        setting = replace(setting, fixed_step_s=float(changes["compute_ms"] or 0.0) / MS_PER_S)
-    return _with_storage(setting, summary, changes, facts)
+        setting = replace(setting, step_deviation=0.0, fixed_step_s=float(changes["compute_ms"] or 0.0) / MS_PER_S)
+    return _with_storage(pipeline, setting, summary, changes, facts)
 
 
 def _with_board(pipeline: RecordedPipeline, setting: PipelineSetting, facts: ChangeFacts) -> PipelineSetting:
@@ -144,24 +166,62 @@ def _with_board(pipeline: RecordedPipeline, setting: PipelineSetting, facts: Cha
         return setting
     changed = replace(setting, cores=float(board.cores), cache_bytes=board.cache_bytes, others=0.0)
     speed = _core_speed(pipeline, board)
-    if speed is not None:
-        changed = replace(changed, cpu_speed=speed)
-    step = pipeline.costs.step
-    if board.step_s is not None:
-        changed = replace(changed, step_deviation=BOARD_STEP)
-        if step.kind is StepKind.PACED:
-            changed = replace(changed, fixed_step_s=board.step_s)
-        elif step.kind is StepKind.ACCELERATOR:
-            changed = replace(changed, step_time=board.step_s / float(step.step_s.mean()))
-    return changed
+    return changed if speed is None else replace(changed, cpu_speed=speed)
+
+
+def _with_step(pipeline: RecordedPipeline, setting: PipelineSetting, facts: ChangeFacts) -> PipelineSetting:
+    """Replace a step by what is published of it; the batch size of the setting is the one asked for already."""
+    board, published, kind = facts.board, facts.published_step, pipeline.costs.step.kind
+    if board is not None and board.step_s is not None:
+        step_s = board.step_s / board.speed
+        if kind is StepKind.PACED:
+            return replace(setting, fixed_step_s=step_s, step_deviation=BOARD_STEP)
+        if kind is StepKind.ACCELERATOR:
+            as_recorded_s = mean_step_s(pipeline.costs, replace(setting, step_time=1.0))
+            return replace(setting, step_time=step_s / as_recorded_s, step_deviation=BOARD_STEP)
+        return replace(setting, step_deviation=BOARD_STEP)
+    if board is None and published is not None and setting.fixed_step_s is not None:
+        fixed_step_s = setting.fixed_step_s * published.factor
+        return replace(setting, fixed_step_s=fixed_step_s, step_deviation=BOARD_STEP)
+    return setting
 
 
 def _core_speed(pipeline: RecordedPipeline, board: BoardFacts) -> float | None:
-    """Return how fast a core of the board is, relative to the recorded run's; None where that is not known."""
-    if board.image_s is None:
-        return board.core_speed
-    per_sample_s = float(pipeline.costs.fetch_cpu_s.mean()) / pipeline.costs.batch_size
-    return per_sample_s / board.image_s
+    """Return how fast a core of the board is, relative to the recorded run's; None where that is not known.
+
+    A faster emulation makes it faster; the lab cannot make a core faster than this machine's for that.
+    """
+    speed = board.core_speed
+    if board.image_s is not None:
+        speed = float(pipeline.costs.fetch_cpu_s.mean()) / pipeline.costs.batch_size / board.image_s
+    if speed is None or board.speed == 1.0:
+        return speed
+    return min(max(1.0, speed), speed * board.speed)
+
+
+def change_assumptions(
+    pipeline: RecordedPipeline, changes: Mapping[str, Scalar], facts: ChangeFacts
+) -> tuple[str, ...]:
+    """Return what is assumed where changes are applied to the recorded setting."""
+    found = list(board_assumptions(pipeline, facts.board)) if facts.board is not None else []
+    batch_size, recorded = int(changes.get("batch_size") or 0), pipeline.setting.batch_size
+    paced = pipeline.costs.step.kind is StepKind.PACED and "compute_ms" not in changes
+    if paced and facts.board is None and batch_size not in (0, recorded):
+        step_s = pipeline.setting.fixed_step_s or mean_step_s(pipeline.costs, pipeline.setting)
+        if facts.published_step is not None:
+            found.append(
+                f"step: {spell_seconds(step_s * facts.published_step.factor)} at a batch size of {batch_size}, by "
+                f"published figures of {facts.published_step.board}"
+            )
+        else:
+            found.append(
+                f"step: paced, so it stays at {spell_seconds(step_s)} for a batch size of {batch_size}; compute_ms=… "
+                "gives another duration"
+            )
+    if changes.get("ram") is not None:
+        held_bytes = pipeline.memory.at(batch_size or recorded)
+        found.append(f"ram: system and training hold {spell_bytes(held_bytes)} of it, at most the rest is page cache")
+    return tuple(found)
 
 
 def board_assumptions(pipeline: RecordedPipeline, board: BoardFacts) -> tuple[str, ...]:
@@ -175,27 +235,33 @@ def board_assumptions(pipeline: RecordedPipeline, board: BoardFacts) -> tuple[st
     elif board.step_s is None:
         step = f"step: its time on {board.name} is not known, and the recorded one is used"
     else:
-        step = f"step: {spell_seconds(board.step_s)} on {board.name}, by published figures"
+        step = f"step: {spell_seconds(board.step_s / board.speed)} on {board.name}, by published figures"
     return step, core
 
 
-def in_mode(setting: PipelineSetting, mode: ModeEffect) -> PipelineSetting:
-    """Return the setting in another power mode."""
+def in_mode(setting: PipelineSetting, mode: ModeEffect, most_cores: float | None = None) -> PipelineSetting:
+    """Return the setting in another power mode; `most_cores` is what the run may use of the mode's cores."""
+    cores = setting.cores if mode.cores is None else float(mode.cores)
     return replace(
         setting,
         step_time=setting.step_time * mode.step_time,
         cpu_speed=setting.cpu_speed * mode.cpu_speed,
-        cores=float(mode.cores) if mode.cores is not None else setting.cores,
+        cores=cores if most_cores is None else min(cores, most_cores),
         step_deviation=mode.deviation,
         fixed_step_s=None if setting.fixed_step_s is None else setting.fixed_step_s * mode.step_time,
     )
 
 
-def _with_cores(setting: PipelineSetting, cores: float) -> PipelineSetting:
-    """Change the cores; a step that used all of them goes on doing so."""
+def _with_cores(pipeline: RecordedPipeline, setting: PipelineSetting, cores: float) -> PipelineSetting:
+    """Change the cores; a step that used all of them goes on doing so.
+
+    Other programs are on all cores of the machine: more of these meet more of that load, at most all of it.
+    """
     used_all = setting.threads >= int(setting.cores)
     threads = max(1, int(cores)) if used_all else min(setting.threads, max(1, int(cores)))
-    return replace(setting, cores=cores, threads=threads)
+    machine = max(pipeline.machine_cores or setting.cores, setting.cores)
+    others = setting.others * min(cores, machine) / setting.cores
+    return replace(setting, cores=cores, threads=threads, others=others)
 
 
 def _with_batch_size(setting: PipelineSetting, batch_size: int) -> PipelineSetting:
@@ -216,30 +282,37 @@ def _with_dataset_scale(setting: PipelineSetting, summary: Summary, scale: float
             dataset.files if packed else max(1, round(dataset.files * factor)),
         )
     capped = summary.workload.max_minibatches is not None
-    samples = setting.samples if capped else max(setting.batch_size, round(setting.samples * factor))
+    samples = max(setting.batch_size, round(setting.samples * factor))
+    if capped:  # an epoch takes as many minibatches as before, where the dataset has them
+        samples = setting.samples if dataset is None else min(setting.samples, max(setting.batch_size, dataset.samples))
     return replace(setting, dataset=dataset, samples=samples)
 
 
 def _with_storage(
-    setting: PipelineSetting, summary: Summary, changes: Mapping[str, Scalar], facts: ChangeFacts
+    pipeline: RecordedPipeline,
+    setting: PipelineSetting,
+    summary: Summary,
+    changes: Mapping[str, Scalar],
+    facts: ChangeFacts,
 ) -> PipelineSetting:
     name = changes.get("storage") or (facts.board.storage if facts.board else None)
     if name is not None:
         if name not in facts.media:
             raise UsageError(f"storage={name} is not a known medium; known: {', '.join(facts.media)}")
-        setting = replace(setting, medium=facts.media[str(name)])
+        if setting.medium is None or setting.medium.name != name:  # by the same name it is the recorded one
+            setting = replace(setting, medium=facts.media[str(name)])
     limited = "ram" in changes or "page_cache" in changes
-    if (name is not None or limited) and setting.dataset is None:
+    if (name is not None or limited or setting.cache == COLD) and setting.dataset is None:
         raise UsageError(
             "the run did not record the size of its dataset, so reads cannot be predicted; record it with "
             "--dataset FOLDER"
         )
-    if limited and setting.medium is None:
+    if (limited or setting.cache == COLD) and setting.medium is None:
         raise UsageError(
             "the run read nothing from its storage medium, so its speed is not known; add storage=ssd or another "
             f"of: {', '.join(facts.media)}"
         )
-    setting = _with_cache(setting, summary, changes)
+    setting = _with_cache(pipeline, setting, summary, changes)
     dataset = setting.dataset
     if "dataset_scale" in changes and dataset is not None and setting.medium is None and setting.cached_share() < 1.0:
         raise UsageError(
@@ -250,20 +323,24 @@ def _with_storage(
     return setting
 
 
-def _with_cache(setting: PipelineSetting, summary: Summary, changes: Mapping[str, Scalar]) -> PipelineSetting:
+def _with_cache(
+    pipeline: RecordedPipeline, setting: PipelineSetting, summary: Summary, changes: Mapping[str, Scalar]
+) -> PipelineSetting:
     if "page_cache" in changes:
         return replace(setting, cache_bytes=float(parse_bytes(str(changes["page_cache"]))))
-    if "ram" in changes:
-        ram_bytes = parse_bytes(str(changes["ram"]))
-        held_bytes = training_memory_bytes(summary)
-        if ram_bytes <= held_bytes:
-            raise UsageError(
-                f"ram={changes['ram']} is less than the {spell_bytes(held_bytes)} that the training itself needs"
-            )
-        return replace(setting, cache_bytes=ram_bytes - held_bytes)
-    return setting
-
-
-def training_memory_bytes(summary: Summary) -> float:
-    """Return the memory that the training holds, which is not left for the page cache."""
-    return float(summary.peak_rss_bytes or UNRECORDED_MEMORY_BYTES)
+    if "ram" not in changes:
+        return setting
+    ram_bytes = float(parse_bytes(str(changes["ram"])))
+    held_bytes = pipeline.memory.at(setting.batch_size)
+    if ram_bytes <= held_bytes:
+        raise UsageError(
+            f"ram={changes['ram']} is less than the {spell_bytes(held_bytes)} that system and training need"
+        )
+    left_bytes, present_bytes = ram_bytes - held_bytes, present_ram_bytes(summary)
+    now_bytes = pipeline.setting.cache_bytes
+    if now_bytes is not None and present_bytes is not None and "preset" not in changes:
+        # What the recorded page cache was seen to hold is right for the present RAM: it is not all that system and
+        # training leave, where a container or other programs take some. Less RAM leaves no more, more RAM adds to it.
+        more_bytes = ram_bytes - present_bytes
+        left_bytes = now_bytes + more_bytes if more_bytes >= 0 else min(now_bytes, left_bytes)
+    return replace(setting, cache_bytes=left_bytes)

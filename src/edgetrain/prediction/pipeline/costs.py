@@ -9,6 +9,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from edgetrain.prediction.pipeline.engine import BUSY_NEIGHBOURS, OVERSUBSCRIBED
 from edgetrain.prediction.pipeline.setting import PipelineSetting
 
 Floats = NDArray[np.float64]
@@ -152,6 +153,8 @@ class PipelineCosts:
     requests_per_sample: float | None = None  # to the medium, counted; None: as the kernel's read-ahead makes them
     in_loop: bool = False  # the recorded fetches were made by the loop itself
     helper_share: float = 0.0  # of their waiting, for the loop's own intra-op threads, which workers do not have
+    busy_neighbours: float = BUSY_NEIGHBOURS  # what computing costs more beside busy cores
+    oversubscribed: float = OVERSUBSCRIBED  # and with more threads than cores
     assumed: frozenset[str] = frozenset()  # parts that the record does not show
 
     @property
@@ -224,18 +227,7 @@ def minibatch_costs(
     fetch_cpu_s = fetch_cpu_s * slower * setting.fetch_cpu
     if epoch == 0:
         fetch_cpu_s = fetch_cpu_s * costs.first_epoch
-    step = costs.step
-    if step.kind is StepKind.PACED:
-        step_s = np.full(count, setting.fixed_step_s) if setting.fixed_step_s is not None else step.step_s[steps]
-    else:
-        if costs.step_by_batch is not None:
-            # The probe measured whole steps: what the accelerator computes or what issuing takes, whichever is longer.
-            whole = 1.0 if setting.batch_size == costs.batch_size else 1.0 / step.busy
-            step_s = step.step_s[steps] * whole * costs.step_by_batch.at(setting.batch_size)
-        else:
-            step_s = step.fixed_s + (step.step_s[steps] - step.fixed_s) * batches
-        on_cpu = slower * (SERIAL_STEP + (1.0 - SERIAL_STEP) * step.threads / setting.threads)
-        step_s = step_s * (on_cpu if step.kind is StepKind.CPU else setting.step_time)
+    step, step_s = costs.step, _steps_s(costs, setting)[steps]
     hand_over = costs.hand_over.scaled(batches).slowed(slower)
     pinned = setting.pin_memory and step.kind is StepKind.ACCELERATOR
     copy_s, ahead = _affine(step.copy_s, COPY_FIXED_S, batches), step.ahead
@@ -256,6 +248,27 @@ def minibatch_costs(
         pin_s=PIN_S_PER_BYTE * costs.minibatch_bytes * batches * slower if pinned else 0.0,
         ahead=ahead,
     )
+
+
+def _steps_s(costs: PipelineCosts, setting: PipelineSetting) -> Floats:
+    """Return the duration of each recorded step, scaled to a setting."""
+    step, batches = costs.step, setting.batch_size / costs.batch_size
+    if step.kind is StepKind.PACED:
+        return step.step_s if setting.fixed_step_s is None else np.full(len(step.step_s), setting.fixed_step_s)
+    if costs.step_by_batch is not None:
+        # The probe measured whole steps: what the accelerator computes or what issuing takes, whichever is longer.
+        whole = 1.0 if setting.batch_size == costs.batch_size else 1.0 / step.busy
+        step_s = step.step_s * whole * costs.step_by_batch.at(setting.batch_size)
+    else:
+        step_s = step.fixed_s + (step.step_s - step.fixed_s) * batches
+    if step.kind is StepKind.ACCELERATOR:
+        return step_s * setting.step_time
+    return step_s * (SERIAL_STEP + (1.0 - SERIAL_STEP) * step.threads / setting.threads) / setting.cpu_speed
+
+
+def mean_step_s(costs: PipelineCosts, setting: PipelineSetting) -> float:
+    """Return the mean duration of a step under a setting."""
+    return float(_steps_s(costs, setting).mean())
 
 
 def _affine(value_s: float, fixed_s: float, batches: float) -> float:

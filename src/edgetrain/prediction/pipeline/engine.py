@@ -51,12 +51,16 @@ class CoreSharing:
     busy_neighbours: float = BUSY_NEIGHBOURS
     oversubscribed: float = OVERSUBSCRIBED
 
+    def crowded(self, threads: int) -> bool:
+        """Return whether there are more runnable threads than cores, with this many of the training."""
+        return threads + self.others > self.cores + 0.5
+
     def rate(self, threads: int) -> float:
         """Return the speed of each thread for a number of runnable threads of the training."""
         total = threads + self.others
         share = min(1.0, self.cores / total) if total > 0 else 1.0
         beside = 0.0 if self.cores <= 1 else min(1.0, (threads - 1) / (self.cores - 1))
-        slower = self.busy_neighbours * max(0.0, beside) + (self.oversubscribed if total > self.cores + 0.5 else 0.0)
+        slower = self.busy_neighbours * max(0.0, beside) + (self.oversubscribed if self.crowded(threads) else 0.0)
         return share / (1.0 + slower)
 
 

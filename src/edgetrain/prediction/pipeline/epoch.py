@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgetrain.prediction.pipeline.costs import (
     PIN_RECEIVE_S,
@@ -26,7 +27,13 @@ from edgetrain.prediction.pipeline.engine import (
     Need,
     Slot,
 )
-from edgetrain.prediction.pipeline.page_cache import PAGE_BYTES, DatasetOnMedium, miss_chances, missed
+from edgetrain.prediction.pipeline.page_cache import (
+    PAGE_BYTES,
+    DatasetOnMedium,
+    later_miss_chances,
+    miss_chances,
+    missed,
+)
 from edgetrain.prediction.pipeline.setting import PipelineSetting
 
 # The kernel's read-ahead: a file is read in dependent requests of these sizes, and only the first is positioned.
@@ -78,14 +85,17 @@ def simulate_epoch(
     seed: int = 0,
     budget: Budget = WHOLE_EPOCH,
     missed_share: float | None = None,
+    unread: float = 1.0,
 ) -> SimulatedEpoch:
-    """Simulate one epoch; epoch 0 begins with an empty page cache.
+    """Simulate the first epoch (0), or a later one (1): the mean of those that the training has.
 
-    `missed_share` sets how many of the samples are read from the medium, instead of what the page cache implies.
+    `unread` is the share of the first epoch's samples that were not in the page cache when the training began: 1 where
+    it was empty, 0 where it held as much of the dataset as it can. `missed_share` sets how many of the samples are read
+    from the medium, instead of what the page cache implies.
     """
     rng = np.random.default_rng(seed)
     count = budget.of(setting)
-    reads = _reads(setting, costs, epoch, count, rng, missed_share)
+    reads = _reads(setting, costs, epoch, count, rng, missed_share, unread)
     drawn = minibatch_costs(costs, setting, epoch, count, rng)
     simulation = _Simulation(setting, costs, drawn, reads, starts=epoch == 0 or not setting.persistent)
     simulation.run()
@@ -100,26 +110,37 @@ def _reads(
     count: int,
     rng: np.random.Generator,
     missed_share: float | None,
+    unread: float,
 ) -> list[list[bool]] | None:
     """Return for each minibatch which of its samples are read from the medium; None: none is."""
     dataset = setting.dataset
     if dataset is None or setting.medium is None:
         return None
     samples = count * setting.batch_size
-    positions = (np.arange(samples) + 0.5) / samples
-    if missed_share is None:
-        in_flight = costs.minibatch_bytes * setting.batch_size / costs.batch_size
-        cached = setting.cached_share(in_flight)
-        chances = miss_chances(positions, cached, epoch, dataset, setting.taken)
-        if setting.never_evicts and epoch > 0:
-            seen = 1.0 - (1.0 - setting.taken) ** epoch  # of the dataset, read by the epochs before
-            chances = np.full(samples, 1.0 - min(cached, seen))
-    else:
+    if missed_share is not None:
         chances = np.full(samples, missed_share)
+    else:
+        in_flight = costs.minibatch_bytes * setting.batch_size / costs.batch_size
+        chances = _chances(setting, dataset, setting.cached_share(in_flight), epoch, samples, unread)
     if not chances.any():
         return None
     drawn: list[list[bool]] = missed(chances, rng).reshape(count, setting.batch_size).tolist()
     return drawn
+
+
+def _chances(
+    setting: PipelineSetting, dataset: DatasetOnMedium, cached: float, epoch: int, samples: int, unread: float
+) -> NDArray[np.float64]:
+    """Return the chance of each sample to be read from the medium, as the page cache implies it."""
+    positions = (np.arange(samples) + 0.5) / samples
+    if epoch == 0:
+        return miss_chances(positions, cached, 0, dataset, setting.taken, unread)
+    if setting.never_evicts:
+        seen = 1.0 - (1.0 - setting.taken) ** np.arange(1, setting.later_epochs + 1)  # by the epochs before each
+        return np.full(samples, 1.0 - float(np.minimum(cached, seen).mean()))
+    if dataset.share_pages and unread > 0.0:
+        unread = 1.0  # it is a share of samples, most of which find their page read by another
+    return later_miss_chances(positions, cached, setting.later_epochs, setting.taken, unread)
 
 
 class _Simulation:
@@ -135,7 +156,8 @@ class _Simulation:
     ) -> None:
         self.setting, self.costs, self.drawn, self.reads, self.starts = setting, costs, drawn, reads, starts
         self.count = len(drawn.step_s)
-        self.engine = Engine(CoreSharing(setting.cores, setting.others), setting.medium)
+        sharing = CoreSharing(setting.cores, setting.others, costs.busy_neighbours, costs.oversubscribed)
+        self.engine = Engine(sharing, setting.medium)
         self.asked_s, self.ready_s, self.copying_s, self.copied_s, self.done_s = (
             np.zeros(self.count) for _ in range(5)
         )

@@ -10,38 +10,42 @@
     next asked - done                                              the loop's own time
     samples, bytes and files of the dataset; lab limits            reads and page cache
     load of other processes                                        runnable threads beside the training
+    CPU share of the lab                                           durations of the loop's own work at full speed
 
 Run-queue wait is left out on purpose: it comes out of the model again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import median_high
 
 import numpy as np
-from numpy.typing import NDArray
 
-from edgetrain.analysis import EpochSummary, RecordedRows, Summary, TrainingLoop, find_loop, recorded_rows
+from edgetrain.analysis import EpochSummary, RecordedRows, Summary, find_loop, recorded_rows, training_loader
 from edgetrain.errors import PredictError
 from edgetrain.prediction.pipeline.costs import PipelineCosts
-from edgetrain.prediction.pipeline.page_cache import DatasetOnMedium, cached_share_of
-from edgetrain.prediction.pipeline.recorded_costs import (
-    COLD_BYTES,
-    LEAST_READ,
-    MIN_MINIBATCHES,
-    RecordedFetches,
-    recorded_costs,
+from edgetrain.prediction.pipeline.page_cache import DatasetOnMedium
+from edgetrain.prediction.pipeline.recorded_costs import MIN_MINIBATCHES, RecordedFetches, recorded_costs
+from edgetrain.prediction.pipeline.recorded_storage import (
+    COLD_SHARE,
+    TrainingMemory,
+    cache_bytes,
+    dataset_from_reads,
+    known_dataset,
+    medium_of,
+    missed_share,
+    resident_memory,
+    samples_of,
 )
 from edgetrain.prediction.pipeline.setting import PipelineSetting
 from edgetrain.record import LoaderFacts, Run
-from edgetrain.schema import StorageModel
+from edgetrain.schema import Experiment
+from edgetrain.units import spell_bytes
 
-Floats = NDArray[np.float64]
-RECORDED_MEDIUM = "recorded"  # name of a medium that is known from this run's reads alone
-HELD = 1.5  # memory that a training takes from the page cache, relative to its resident memory
-COLD_SHARE = 0.1  # of the samples read in the first epoch: above, the run began with a cold page cache
 MOST_UNEVEN = 0.05  # of the minibatches may have had no fetch or several
+WHOLE = 0.9  # of the usual number of minibatches: an epoch with fewer was cut short
 ONE_EPOCH = "one epoch only: what differs between the first epoch and later ones is assumed"
 NO_CORES = "the number of cores was not recorded: one is assumed"
 
@@ -53,10 +57,15 @@ class RecordedPipeline:
     run: str
     setting: PipelineSetting
     costs: PipelineCosts
-    epochs: tuple[EpochSummary, ...]
+    epochs: tuple[EpochSummary, ...]  # those that were not cut short
     missed_shares: tuple[float, ...]  # of each epoch, samples that were read from the medium
     other_load: float  # share of the cores taken by other programs
+    memory: TrainingMemory
     notes: tuple[str, ...] = ()
+    most_cores: float | None = None  # that affinity, a CPU quota or the lab left to the run; None: not limited
+    machine_cores: float | None = None
+    iterable: bool = False  # the dataset is a stream, of which every worker has a copy
+    experiment: Experiment | None = None  # as it was asked for, its preset applied
 
     @property
     def began_cold(self) -> bool:
@@ -64,46 +73,103 @@ class RecordedPipeline:
         return max(self.missed_shares[:1], default=0.0) > COLD_SHARE
 
 
+def whole_epochs(epochs: Sequence[EpochSummary]) -> tuple[EpochSummary, ...]:
+    """Return the epochs that were not cut short: those with about as many minibatches as is usual in the run."""
+    if not epochs:
+        return ()
+    usual = median_high(epoch.minibatches for epoch in epochs)
+    return tuple(epoch for epoch in epochs if epoch.minibatches >= WHOLE * usual)
+
+
 def later_mean_s(epochs: Sequence[EpochSummary]) -> float | None:
-    """Return the mean duration of the epochs after the first, or of the only one; None where there is none."""
-    later = [epoch.e2e_s for epoch in epochs[1:] or epochs if epoch.e2e_s > 0]
+    """Return the mean duration of whole epochs after the first, or of the only one; None where there is none."""
+    whole = whole_epochs(epochs)
+    later = [epoch.e2e_s for epoch in whole[1:] or whole if epoch.e2e_s > 0]
     return float(np.mean(later)) if later else None
 
 
-def read_pipeline(run: Run, summary: Summary) -> RecordedPipeline:
-    """Read the setting and the costs of a run; PredictError says what is missing."""
+def read_pipeline(run: Run, summary: Summary, memory: TrainingMemory | None = None) -> RecordedPipeline:
+    """Read the setting and the costs of a run; PredictError says what is missing.
+
+    `memory` is what system and training hold; without it, it is taken from the resident memory of the training.
+    """
     loop = find_loop(run.main)
     rows = recorded_rows(loop)
+    every, summary = summary.epochs, replace(summary, epochs=whole_epochs(summary.epochs))
     _check(run, summary, rows)
-    loader = _loader(loop)
+    loader = training_loader(loop)
     workers = (loader.workers if loader else None) or 0
     batch_size = _batch_size(rows, loader, summary)
-    samples = _samples_per_epoch(rows, batch_size)
-    dataset = _dataset(rows, summary, samples)
-    missed = tuple(_missed_share(rows, epoch, dataset) for epoch in summary.epochs)
-    known_cores = _cores(summary)
+    samples = _samples_per_epoch(rows, summary.epochs, batch_size)
+    recorded = known_dataset(summary, samples)
+    dataset = recorded or dataset_from_reads(rows, summary, samples)
+    missed = tuple(missed_share(rows, epoch, batch_size, dataset) for epoch in summary.epochs)
+    known_cores, cpu_share = _cores(summary), _cpu_share(summary)
     cores = known_cores or 1.0
     others, load = _other_load(run, summary, cores)
-    costs = recorded_costs(RecordedFetches(run, summary, rows, loader, workers, batch_size, dataset, missed))
-    missing = ((len(summary.epochs) == 1, ONE_EPOCH), (not known_cores, NO_CORES))
-    notes = tuple(text for is_missing, text in missing if is_missing)
+    memory = memory or resident_memory(summary)
+    costs = recorded_costs(RecordedFetches(run, summary, rows, loader, workers, batch_size, dataset, missed, cpu_share))
     setting = PipelineSetting(
         workers=workers,
         prefetch=(loader.prefetch_factor if loader else None) or 2,
         batch_size=batch_size,
         samples=samples,
         cores=cores,
-        persistent=bool(loader.persistent_workers) if loader and workers else True,
+        persistent=_persistent(run, loader, workers),
         pin_memory=bool(loader and loader.pin_memory),
         dataset=dataset,
-        medium=_medium(run, rows, dataset, samples),
-        cache_bytes=_cache_bytes(summary, dataset, missed, costs.minibatch_bytes),
+        medium=medium_of(run, rows, dataset, samples, missed),
+        cache_bytes=cache_bytes(summary, dataset, missed, costs.minibatch_bytes, memory.at(batch_size)),
         threads=run.main.facts.threads or summary.device.threads or 1,
-        cpu_speed=_cpu_share(summary),
+        cpu_speed=cpu_share,
         fixed_step_s=costs.step.step_s.mean() if summary.compute and summary.compute.kind == "paced" else None,
         others=others,
+        epochs=len(summary.epochs),
     )
-    return RecordedPipeline(run.id, setting, costs, summary.epochs, missed, load, notes)
+    return RecordedPipeline(
+        run=run.id,
+        setting=setting,
+        costs=costs,
+        epochs=summary.epochs,
+        missed_shares=missed,
+        other_load=load,
+        memory=memory,
+        notes=tuple(_notes(every, summary, known_cores, dataset if recorded is None else None)),
+        most_cores=_most_cores(summary),
+        machine_cores=float(summary.device.cores) if summary.device.cores else None,
+        iterable=bool(loader and loader.iterable),
+        experiment=run.manifest.experiment,
+    )
+
+
+def _notes(
+    every: Sequence[EpochSummary], summary: Summary, known_cores: float, guessed: DatasetOnMedium | None
+) -> Iterator[str]:
+    """Yield what the record lacks; `guessed` is a dataset whose size is known from its reads alone."""
+    left_out = [epoch for epoch in every if epoch not in summary.epochs]
+    if left_out:
+        shown = ", ".join(f"{epoch.epoch} ({epoch.minibatches} minibatches)" for epoch in left_out)
+        plural = "s" if len(left_out) > 1 else ""
+        yield f"epoch{plural} {shown} left out: cut short; whole ones have {summary.epochs[0].minibatches} minibatches"
+    if len(summary.epochs) == 1:
+        yield ONE_EPOCH
+    if not known_cores:
+        yield NO_CORES
+    if guessed is not None:
+        size = f"{spell_bytes(guessed.total_bytes)} in {guessed.samples} samples"
+        yield f"dataset taken from what the first epoch read: {size}; record the run with --dataset FOLDER to know it"
+
+
+def _persistent(run: Run, loader: LoaderFacts | None, workers: int) -> bool:
+    """Return whether workers are kept between epochs; where the run had none, whether they would be."""
+    if workers:
+        return bool(loader.persistent_workers) if loader else True
+    asked = run.manifest.experiment
+    if asked is not None and asked.workload.command is None:
+        return asked.loading.persistent
+    if asked is not None or run.manifest.profiled:
+        return False  # torch's default: a script that names no number of workers does not ask for this either
+    return bool(run.manifest.loading and run.manifest.loading.persistent)
 
 
 def _check(run: Run, summary: Summary, rows: RecordedRows) -> None:
@@ -118,9 +184,10 @@ def _check(run: Run, summary: Summary, rows: RecordedRows) -> None:
         )
     if not len(rows) or not summary.epochs:
         raise PredictError(f"{run.id} holds no training minibatches; edgetrain show {run.id} says why")
-    if len(rows) < MIN_MINIBATCHES:
+    count = sum(epoch.minibatches for epoch in summary.epochs)
+    if count < MIN_MINIBATCHES:
         raise PredictError(
-            f"{run.id} has {len(rows)} minibatches; at least {MIN_MINIBATCHES} are needed, and two epochs are better: "
+            f"{run.id} has {count} minibatches; at least {MIN_MINIBATCHES} are needed, and two epochs are better: "
             "record a longer run"
         )
     if summary.epochs[0].fetch_stall_s is None:
@@ -136,18 +203,6 @@ def _check(run: Run, summary: Summary, rows: RecordedRows) -> None:
         )
 
 
-def _loader(loop: TrainingLoop) -> LoaderFacts | None:
-    """Return the loader that was trained from: the one with the most minibatches of the loop."""
-    loaders = loop.process.facts.loaders
-    numbers = loop.process.minibatches.get("loader")
-    if not loaders or numbers is None:
-        return loaders[0] if loaders else None
-    numbers = numbers[loop.parts.rows]
-    values, counts = np.unique(numbers[numbers >= 0], return_counts=True)
-    most = int(values[np.argmax(counts)]) if len(values) else 0
-    return next((each for each in loaders if each.loader == most), loaders[0])
-
-
 def _batch_size(rows: RecordedRows, loader: LoaderFacts | None, summary: Summary) -> int:
     seen = rows.samples[~np.isnan(rows.samples)]
     if len(seen):
@@ -158,11 +213,10 @@ def _batch_size(rows: RecordedRows, loader: LoaderFacts | None, summary: Summary
     return known
 
 
-def _samples_per_epoch(rows: RecordedRows, batch_size: int) -> int:
-    """Return the samples of a usual epoch; a minibatch that does not say how many it holds counts as a full one."""
-    samples = np.where(np.isnan(rows.samples), batch_size, rows.samples)
-    per_epoch = [float(samples[rows.epoch == epoch].sum()) for epoch in np.unique(rows.epoch)]
-    return max(1, int(np.median(per_epoch)))
+def _samples_per_epoch(rows: RecordedRows, epochs: Sequence[EpochSummary], batch_size: int) -> int:
+    """Return the samples of a usual epoch."""
+    samples = samples_of(rows, batch_size)
+    return max(1, int(np.median([float(samples[rows.epoch == epoch.epoch].sum()) for epoch in epochs])))
 
 
 def _cores(summary: Summary) -> float:
@@ -173,6 +227,20 @@ def _cores(summary: Summary) -> float:
     held = summary.power_mode.held if summary.power_mode else None
     known = [held.cores if held is not None else device.cores, device.usable_cores]
     return float(min((cores for cores in known if cores), default=0))
+
+
+def _most_cores(summary: Summary) -> float | None:
+    """Return the cores that a run could use in any power mode of its machine; None where nothing limited them."""
+    limits, device = summary.limits, summary.device
+    found: list[float] = []
+    if limits is not None and limits.got.cores is not None:
+        # What was got can be less than what was asked for, where the power mode had fewer cores.
+        found.append(float(limits.asked.cores or limits.got.cores.cores))
+    held = summary.power_mode.held if summary.power_mode else None
+    present = held.cores if held is not None else device.cores
+    if device.usable_cores and present and device.usable_cores < present:
+        found.append(float(device.usable_cores))
+    return min(found, default=None)
 
 
 def _cpu_share(summary: Summary) -> float:
@@ -193,98 +261,3 @@ def _other_load(run: Run, summary: Summary, cores: float) -> tuple[float, float]
     read = read[np.isfinite(read)]
     busy, machine = float(read.mean()) if len(read) else 0.0, float(summary.device.cores or 1)
     return busy * min(1.0, cores / machine), busy / machine
-
-
-# Storage
-
-
-def _dataset(rows: RecordedRows, summary: Summary, taken: int) -> DatasetOnMedium | None:
-    about = summary.workload
-    samples = about.samples or taken
-    if about.dataset_bytes:
-        return DatasetOnMedium(float(about.dataset_bytes), samples, about.dataset_files or samples)
-    read = rows.read_bytes[rows.epoch == rows.epoch.min()]
-    if np.nansum(read[len(read) // 2 :]) > COLD_BYTES * 4:
-        # A script whose dataset is not known: what the samples of its first epoch read, as one file per sample. Reads
-        # at the beginning alone are of the libraries that workers load.
-        return DatasetOnMedium(float(np.nansum(read)) * samples / taken, samples, samples)
-    return None
-
-
-def _missed_share(rows: RecordedRows, epoch: EpochSummary, dataset: DatasetOnMedium | None) -> float:
-    """Return the share of an epoch's samples that came from the medium."""
-    chosen = rows.epoch == epoch.epoch
-    read, samples = float(np.nansum(rows.read_bytes[chosen])), float(np.nansum(rows.samples[chosen]))
-    if dataset is None or not samples or read < COLD_BYTES:
-        return 0.0
-    return min(1.0, read / (samples * dataset.read_bytes))
-
-
-def _medium(run: Run, rows: RecordedRows, dataset: DatasetOnMedium | None, samples: int) -> StorageModel | None:
-    """Return the medium of the run: the lab's, else what its own cold reads imply; None where little was read."""
-    limits = run.manifest.limits
-    if limits is not None and limits.asked.storage is not None:
-        medium, speed = limits.asked.storage, limits.asked.speed or 1.0
-        return replace(medium, read_s=medium.read_s / speed, bytes_per_s=medium.bytes_per_s * speed)
-    cold = rows.read_bytes > COLD_BYTES
-    if dataset is None:
-        return None
-    missed = float(np.nansum(rows.read_bytes[cold])) / dataset.read_bytes
-    if missed < LEAST_READ * samples:
-        return None
-    blocked_s = rows.blocked_s
-    warm = float(np.nanmedian(blocked_s[~cold])) if (~cold).any() else 0.0
-    blocked_s = np.maximum(np.nan_to_num(blocked_s[cold]) - warm, 0.0)
-    per_sample_s = float(blocked_s.sum()) / max(missed, 1.0)
-    # Positioning and transfer cannot be separated. One reader: half each, and no limit to requests served at once.
-    # Readers that waited together shared the transfer, which can then be no slower than what they received.
-    readers = max(1.0, float(blocked_s.sum()) / max(_covered_s(rows.began_s[cold], rows.fetched_s[cold]), 1e-9))
-    transfer_s = max(per_sample_s / (2 * readers), 1e-6)
-    return StorageModel(
-        RECORDED_MEDIUM,
-        max(0.0, per_sample_s - transfer_s),
-        dataset.read_bytes / transfer_s,
-        at_once=8,
-        source=f"cold reads of {run.id}",
-    )
-
-
-def _covered_s(began_s: Floats, ended_s: Floats) -> float:
-    """Return the time in which at least one of several intervals lies."""
-    order = np.argsort(began_s)
-    began_s, ended_s = began_s[order], np.maximum.accumulate(ended_s[order])
-    free_until = np.concatenate([[-np.inf], ended_s[:-1]])
-    return float(np.maximum(ended_s - np.maximum(began_s, free_until), 0.0).sum())
-
-
-def _cache_bytes(
-    summary: Summary, dataset: DatasetOnMedium | None, missed: Sequence[float], minibatch_bytes: float
-) -> float | None:
-    """Return the size of the page cache; None where nothing tells it.
-
-    What later epochs read again shows what the cache held, whatever limited it: a container, other programs, memory
-    that the accelerator shares.
-    """
-    if dataset is None:
-        return None
-    limited = _limited_cache_bytes(summary)
-    read_again = float(np.mean(missed[1:])) if len(missed) > 1 else None
-    covered = summary.workload.max_minibatches is None  # each epoch read the whole dataset
-    if covered and read_again is not None and (limited is not None or read_again > COLD_SHARE):
-        return cached_share_of(read_again) * dataset.cached_bytes + minibatch_bytes
-    if limited is not None:
-        return limited
-    if not summary.device.ram_bytes:
-        return None
-    left_bytes = max(0.0, summary.device.ram_bytes - HELD * (summary.peak_rss_bytes or 0))
-    return max(left_bytes, dataset.cached_bytes) if covered and read_again is not None else left_bytes
-
-
-def _limited_cache_bytes(summary: Summary) -> float | None:
-    """Return the page cache that the lab left; None where it did not limit it."""
-    limits = summary.limits
-    if limits is None:
-        return None
-    left = limits.got.ram.page_cache_bytes if limits.got.ram is not None else None
-    asked = limits.asked.page_cache_bytes if left is None else left
-    return None if asked is None else float(asked)

@@ -12,7 +12,8 @@ from edgetrain.prediction.pipeline.costs import StepKind
 from edgetrain.prediction.pipeline.energy import PowerByPart, power_by_part
 from edgetrain.prediction.pipeline.epoch import Budget, SimulatedEpoch, simulate_epoch
 from edgetrain.prediction.pipeline.from_record import RecordedPipeline, later_mean_s, read_pipeline
-from edgetrain.prediction.pipeline.setting import PipelineSetting
+from edgetrain.prediction.pipeline.recorded_storage import TrainingMemory
+from edgetrain.prediction.pipeline.setting import COLD, WARM, PipelineSetting
 from edgetrain.prediction.pipeline.uncertainty import (
     LEVEL,
     QUANTILE,
@@ -28,16 +29,20 @@ from edgetrain.schema import Estimate, Origin
 
 MUCH_WAITING = 0.2  # of a fetch: more workers help only if they can wait at the same time
 LARGE_ERROR = 0.25  # of an epoch, as a logarithm: a larger one is said
+STARTED_AGAIN = "workers: started again in every epoch, as torch does by default; persistent=true keeps them"
+SHARDED = (
+    "stream (IterableDataset): it must be sharded between workers; else each of them delivers every sample, and an "
+    "epoch takes longer instead"
+)
 REPLICAS = 12
 REPLICA_BUDGET = Budget(minibatches=96, samples=1600)
-COLD, WARM = "cold", "warm"
 
 
 @dataclass(frozen=True, slots=True)
 class EpochPrediction:
     """One predicted epoch."""
 
-    cache: str  # cold: the first epoch after a start; warm: a later one
+    cache: str  # before it: cold (empty), or warm (with as much of the dataset as it holds; so before later epochs)
     e2e_s: Estimate
     stall_s: Estimate
     compute_s: Estimate
@@ -66,6 +71,14 @@ class EpochPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstReads:
+    """What the first epoch finds in the page cache."""
+
+    unread: float  # share of the samples that were not in it when the training began
+    missed_share: float | None  # of the samples, those read from the medium; None: as the page cache implies
+
+
+@dataclass(frozen=True, slots=True)
 class PointPrediction:
     """A training under one setting, from one simulation of each epoch: the values of `PipelinePrediction`."""
 
@@ -82,10 +95,21 @@ def no_pause() -> None:
 class PipelinePredictor:
     """Answers what one recorded training would take under other settings."""
 
-    def __init__(self, run: Run, summary: Summary, repeats_s: Sequence[float] = ()) -> None:
-        """`repeats_s` are durations of a later epoch in other runs of the same setting."""
-        self.pipeline: CalibratedPipeline = calibrate(read_pipeline(run, summary))
+    def __init__(
+        self,
+        run: Run,
+        summary: Summary,
+        repeats_s: Sequence[float] = (),
+        memory: TrainingMemory | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        """`repeats_s` are durations of a later epoch in other runs of the same setting.
+
+        `memory` is what system and training hold of the RAM, `notes` are said beside those about the record.
+        """
+        self.pipeline: CalibratedPipeline = calibrate(read_pipeline(run, summary, memory))
         self.base: RecordedPipeline = self.pipeline.base
+        self._notes = tuple(notes)
         self._power: PowerByPart | None = power_by_part(summary)
         self.repeats = len(repeats_s)
         self.between_runs = spread_between_runs(later_mean_s(self.base.epochs), repeats_s)
@@ -95,9 +119,10 @@ class PipelinePredictor:
         """What the record lacks, and how wrong the model is where it is very wrong."""
         error = max(abs(self.pipeline.first_error), abs(self.pipeline.later_error))
         if error <= LARGE_ERROR:
-            return self.base.notes
+            return (*self.base.notes, *self._notes)
         return (
             *self.base.notes,
+            *self._notes,
             f"the model reproduces the recorded epochs only within {expm1(error):.0%}: something that it does not "
             "describe takes time, so its answers are uncertain",
         )
@@ -112,8 +137,8 @@ class PipelinePredictor:
     ) -> PointPrediction:
         """Predict one setting without intervals, in a tenth of the time; the values are those of `predict`."""
         points = []
-        for epoch, missed_share in ((0, self._first_missed(setting, cold)), (1, None)):
-            found = self._simulate(setting, epoch, missed_share, cold, seed)
+        for epoch in (0, 1):
+            found = self._simulate(setting, epoch, cold, seed)
             known = None if self._power is None or power is None else self._power.scaled(power)
             energy_j = None if known is None else known.spent_j(found.e2e_s, found.stall_s)
             points.append(EpochPoint(found.e2e_s, found.stall_s, found.compute_s, energy_j))
@@ -129,9 +154,10 @@ class PipelinePredictor:
     ) -> PipelinePrediction:
         """Predict one setting.
 
-        `cold`: the page cache is empty before the first epoch, else every file is in it. `power` is the power drawn,
-        relative to the recorded run's (another power mode), None where that is not known. `pause` is called before each
-        simulation: whatever is more urgent can run then.
+        `cold`: the page cache is empty before the first epoch, or holds what it held when the recorded run began cold;
+        else it holds as much of the dataset as it can. A setting that asks for one of them decides itself. `power` is
+        the power drawn, relative to the recorded run's (another power mode), None where that is not known. `pause` is
+        called before each simulation: whatever is more urgent can run then.
         """
         assumed = self._assumed(setting)
         first = self._epoch(setting, 0, cold, power, seed, pause)
@@ -148,16 +174,22 @@ class PipelinePredictor:
         pause: Callable[[], None],
     ) -> EpochPrediction:
         costs = self.pipeline.costs
-        missed_share = None if epoch else self._first_missed(setting, cold)
-        spread = spread_of(self.pipeline, setting, self._error(epoch, cold))
+        reads = self._reads(setting, epoch, cold)
+        spread = spread_of(self.pipeline, setting, self._error(setting, epoch, cold))
         variations = draw_variations(spread, REPLICAS, seed)
-        whole = self._simulate(setting, epoch, missed_share, cold, seed)
-        centre = simulate_epoch(setting, costs, epoch, seed, REPLICA_BUDGET, missed_share)
+        whole = self._simulate(setting, epoch, cold, seed)
+        centre = simulate_epoch(setting, costs, epoch, seed, REPLICA_BUDGET, reads.missed_share, reads.unread)
         replicas = []
         for each in variations:
             pause()
             varied = simulate_epoch(
-                each.of_setting(setting), each.of_costs(costs), epoch, seed, REPLICA_BUDGET, missed_share
+                each.of_setting(setting),
+                each.of_costs(costs),
+                epoch,
+                seed,
+                REPLICA_BUDGET,
+                reads.missed_share,
+                reads.unread,
             )
             replicas.append((varied, each.model))
         estimates = {
@@ -167,33 +199,41 @@ class PipelinePredictor:
         energy = None
         if self._power is not None and power is not None:
             energy = self._power.scaled(power).energy_j(estimates["e2e_s"], estimates["stall_s"])
-        cache = COLD if epoch == 0 and cold else WARM
+        cache = COLD if epoch == 0 and starts_cold(setting, cold) else WARM
         return EpochPrediction(cache, energy_j=energy, read_share=whole.missed_share, **estimates)
 
-    def _first_missed(self, setting: PipelineSetting, cold: bool) -> float | None:
-        """Return the share of the first epoch's samples to read; None: as an empty page cache makes it.
+    def first_reads(self, setting: PipelineSetting, cold: bool) -> FirstReads:
+        """Return what the first epoch finds in the page cache.
 
-        The recorded dataset on its recorded medium lay in the page cache as far as it did when the run began.
+        Where neither the dataset nor what is asked of the start changes, it is what the recorded run found, on whatever
+        medium; a smaller page cache cannot hold all of that.
         """
-        if not cold:
-            return 0.0
-        base = self.base.setting
-        same = setting.dataset == base.dataset and setting.medium == base.medium and self.base.began_cold
-        return self.base.missed_shares[0] if same else None
+        base, cold = self.base, starts_cold(setting, cold)
+        if setting.cache is not None or cold != base.began_cold or setting.dataset != base.setting.dataset:
+            return FirstReads(1.0 if cold else 0.0, None)
+        unread = base.missed_shares[0] if cold else 0.0
+        smaller = setting.cached_share() < base.setting.cached_share()
+        return FirstReads(unread, None if smaller else unread)
 
-    def _simulate(
-        self, setting: PipelineSetting, epoch: int, missed_share: float | None, cold: bool, seed: int
-    ) -> SimulatedEpoch:
+    def _reads(self, setting: PipelineSetting, epoch: int, cold: bool) -> FirstReads:
+        """Return the reads of an epoch; later ones follow from the page cache and from how it began."""
+        first = self.first_reads(setting, cold)
+        return first if epoch == 0 else FirstReads(first.unread, None)
+
+    def _simulate(self, setting: PipelineSetting, epoch: int, cold: bool, seed: int) -> SimulatedEpoch:
         """Simulate an epoch, corrected by what the model gets wrong of the recorded one.
 
         So the recorded setting is predicted as it was recorded, and a change without effect shows none.
         """
-        found = simulate_epoch(setting, self.pipeline.costs, epoch, seed, missed_share=missed_share)
-        return found.scaled(exp(-self._error(epoch, cold)))
+        reads = self._reads(setting, epoch, cold)
+        found = simulate_epoch(
+            setting, self.pipeline.costs, epoch, seed, missed_share=reads.missed_share, unread=reads.unread
+        )
+        return found.scaled(exp(-self._error(setting, epoch, cold)))
 
-    def _error(self, epoch: int, cold: bool) -> float:
+    def _error(self, setting: PipelineSetting, epoch: int, cold: bool) -> float:
         """Return what the model gets wrong of the recorded epoch that is most like one: log of simulated over true."""
-        started_alike = epoch == 0 and cold == self.base.began_cold
+        started_alike = epoch == 0 and starts_cold(setting, cold) == self.base.began_cold
         return self.pipeline.first_error if started_alike else self.pipeline.later_error
 
     def _assumed(self, setting: PipelineSetting) -> tuple[str, ...]:
@@ -217,9 +257,18 @@ class PipelinePredictor:
         sizes = [each.dataset.total_bytes if each.dataset is not None else 0.0 for each in (base, setting)]
         if sizes[1] > sizes[0] and setting.cache_bytes is None:
             found.append("page cache: the machine's RAM was not recorded, so the larger dataset is assumed to fit")
+        if setting.workers and not base.workers and not setting.persistent:
+            found.append(STARTED_AGAIN)
+        if self.base.iterable and setting.workers > max(1, base.workers):
+            found.append(SHARDED)
         if setting.pin_memory and not base.pin_memory:
             found.append("page-locked memory: the run did not use it; copies with non_blocking=True")
         return tuple(found)
+
+
+def starts_cold(setting: PipelineSetting, cold: bool) -> bool:
+    """Return whether the first epoch begins with a cold page cache; a setting that asks for a start decides."""
+    return cold if setting.cache is None else setting.cache == COLD
 
 
 def _estimate(

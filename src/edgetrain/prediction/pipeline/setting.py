@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from edgetrain.prediction.pipeline.page_cache import DatasetOnMedium
 from edgetrain.schema import StorageModel
 
+COLD, WARM = "cold", "warm"  # page cache at the start: empty, or with as much of the dataset as it holds
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineSetting:
@@ -31,6 +33,13 @@ class PipelineSetting:
     fetch_cpu: float = 1.0  # CPU time of the loader, relative to the recorded run's
     launch_cpu: float = 1.0  # CPU time of issuing a step, relative to the recorded run's
     never_evicts: bool = False  # a cache in the loader keeps what it holds, unlike the page cache
+    epochs: int = 2  # of the training: a later one is their mean, where each takes another part of the dataset
+    cache: str | None = None  # at the start: COLD or WARM; None: not asked for
+
+    @property
+    def later_epochs(self) -> int:
+        """Epochs after the first, at least one."""
+        return max(1, self.epochs - 1)
 
     @property
     def minibatches(self) -> int:

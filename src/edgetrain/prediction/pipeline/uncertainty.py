@@ -2,8 +2,9 @@
 
 What is varied, each by a log-normal factor: the machine's speed (from the spread between the recorded epochs), each
 cost that the record does not show, the loader's and the step's dependence on the batch size where no probe measured it,
-what computing beside busy cores costs, and the load of other programs. The measured spread of repeats of the run is
-added, where there are some. Minibatches of one run are never resampled: their spread says nothing about the next run.
+what computing beside busy cores and with more threads than cores costs, and the load of other programs. The measured
+spread of repeats of the run is added, where there are some. Minibatches of one run are never resampled: their spread
+says nothing about the next run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import numpy as np
 
 from edgetrain.prediction.pipeline.calibrate import CalibratedPipeline
 from edgetrain.prediction.pipeline.costs import HandOver, PipelineCosts, StepKind
-from edgetrain.prediction.pipeline.from_record import RECORDED_MEDIUM, RecordedPipeline
+from edgetrain.prediction.pipeline.engine import CoreSharing
+from edgetrain.prediction.pipeline.from_record import RecordedPipeline
+from edgetrain.prediction.pipeline.recorded_storage import RECORDED_MEDIUM
 from edgetrain.prediction.pipeline.setting import PipelineSetting
 
 LEVEL = 0.9
@@ -33,7 +36,8 @@ BATCH_SIZE_FETCH = 0.04
 BATCH_SIZE_PROBED = 0.03  # with one
 LAUNCH_BOUND_STEP = 0.4  # of a launch-bound step, what the accelerator itself computes, without a probe
 CORES_OF_STEP = 0.15  # per doubling of cores or threads that a step on the CPU uses
-NEW_REGIME = 0.03  # workers where there were none, reads where there were none
+SHARING = 0.5  # what computing beside busy cores, and with more threads than cores, costs: set by hand on one machine
+NEW_REGIME = 0.03  # workers where there were none, reads where there were none, more threads than cores
 FEWEST_RUNS = 3  # of one setting, from which their spread says something
 WIDER = 2.0  # by which all of it is multiplied; calibrated on half of the settings measured on an H200
 
@@ -49,6 +53,8 @@ class InputSpread:
     fetch: float = 0.0
     step: float = 0.0
     model: float = MODEL
+    busy_neighbours: float = SHARING
+    oversubscribed: float = SHARING
 
 
 def spread_of(pipeline: CalibratedPipeline, setting: PipelineSetting, error: float) -> InputSpread:
@@ -59,7 +65,7 @@ def spread_of(pipeline: CalibratedPipeline, setting: PipelineSetting, error: flo
     step = (BATCH_SIZE_STEP if costs.step_by_batch is None else BATCH_SIZE_PROBED) * doublings
     if busy_share_matters(costs, setting):
         step += LAUNCH_BOUND_STEP
-    step = 0.0 if costs.step.kind is StepKind.PACED else step + setting.step_deviation
+    step = setting.step_deviation + (0.0 if costs.step.kind is StepKind.PACED else step)
     if costs.step.kind is StepKind.CPU:
         changed = max(setting.threads / base.setting.threads, base.setting.threads / setting.threads)
         step += CORES_OF_STEP * float(np.log2(changed))
@@ -68,7 +74,8 @@ def spread_of(pipeline: CalibratedPipeline, setting: PipelineSetting, error: flo
     reads = setting.medium is not None and setting.dataset is not None
     new_workers = (setting.workers > 0) != (base.setting.workers > 0)
     new_reads = reads and max(base.missed_shares, default=0.0) < 0.3
-    model = MODEL + NEW_REGIME * (int(new_workers) + int(new_reads)) + 0.5 * abs(error)
+    newly_crowded = _crowded(costs, setting) and not _crowded(costs, base.setting)
+    model = MODEL + NEW_REGIME * (int(new_workers) + int(new_reads) + int(newly_crowded)) + 0.5 * abs(error)
     medium = MEDIUM_FROM_READS if setting.medium is not None and setting.medium.name == RECORDED_MEDIUM else MEDIUM
     return InputSpread(
         speed=_speed(base),
@@ -79,6 +86,12 @@ def spread_of(pipeline: CalibratedPipeline, setting: PipelineSetting, error: flo
         step=step,
         model=model,
     )
+
+
+def _crowded(costs: PipelineCosts, setting: PipelineSetting) -> bool:
+    """Return whether more threads can be runnable than there are cores."""
+    loop = setting.threads if costs.step.kind is StepKind.CPU else 1
+    return CoreSharing(setting.cores, setting.others).crowded(setting.workers + loop)
 
 
 def busy_share_matters(costs: PipelineCosts, setting: PipelineSetting) -> bool:
@@ -112,6 +125,8 @@ class Variation:
     fetch: float
     step: float
     model: float
+    busy_neighbours: float = 1.0
+    oversubscribed: float = 1.0
 
     def of_costs(self, costs: PipelineCosts) -> PipelineCosts:
         """Return varied costs."""
@@ -125,10 +140,18 @@ class Variation:
         changed = costs.with_fetch(self.fetch * self.speed).with_step(
             step if costs.step.kind is not StepKind.PACED else 1.0
         )
-        return replace(changed, hand_over=hand_over, cold_cpu_s=costs.cold_cpu_s * self.cold_read * self.speed)
+        return replace(
+            changed,
+            hand_over=hand_over,
+            cold_cpu_s=costs.cold_cpu_s * self.cold_read * self.speed,
+            busy_neighbours=costs.busy_neighbours * self.busy_neighbours,
+            oversubscribed=costs.oversubscribed * self.oversubscribed,
+        )
 
     def of_setting(self, setting: PipelineSetting) -> PipelineSetting:
-        """Return the setting with its medium varied."""
+        """Return the setting with its medium varied, and its step where that is paced."""
+        if setting.fixed_step_s is not None:
+            setting = replace(setting, fixed_step_s=setting.fixed_step_s * self.step)
         medium = setting.medium
         if medium is None:
             return setting
@@ -139,10 +162,11 @@ class Variation:
 def draw_variations(spread: InputSpread, count: int, seed: int = 0) -> list[Variation]:
     """Draw factors, in pairs that mirror each other, so that their mean effect is small."""
     rng = np.random.default_rng(seed)
-    normal = rng.standard_normal(((count + 1) // 2, 7))
+    normal = np.hstack([rng.standard_normal(((count + 1) // 2, columns)) for columns in (7, 2)])
     both = np.concatenate([normal, -normal])[:count]
     deviations = [
         spread.speed, spread.hand_over, spread.cold_read, spread.medium, spread.fetch, spread.step, spread.model,
+        spread.busy_neighbours, spread.oversubscribed,
     ]  # fmt: skip
     return [Variation(*row) for row in np.exp(both * deviations).tolist()]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from edgetrain.analysis import Summary
-from edgetrain.prediction.pipeline.changes import ChangeFacts, board_assumptions, changed_setting
+from edgetrain.prediction.pipeline.changes import ChangeFacts, change_assumptions, changed_setting
 from edgetrain.prediction.pipeline.predictor import (
     EpochPoint,
     EpochPrediction,
@@ -17,8 +17,10 @@ from edgetrain.prediction.pipeline.predictor import (
 from edgetrain.prediction.pipeline.setting import PipelineSetting
 from edgetrain.schema import Doubt, Estimate, Scalar
 
+ALIKE = 0.25  # of the dataset: two runs that begin with this much less or more of it in the page cache are compared
 LATER_GAIN = (
-    "gain: of later epochs, because the recorded run found its dataset in the page cache and this one would not"
+    "gain: of later epochs, because this one would begin with another part of its dataset in the page cache than the "
+    "recorded run did; cache=cold or cache=warm asks for a start"
 )
 
 
@@ -75,8 +77,8 @@ class WhatIfModel:
     """One recorded run, ready to be asked about other settings."""
 
     def __init__(self, predictor: PipelinePredictor, summary: Summary) -> None:
-        self.predictor, self.summary = predictor, summary
-        self.epochs = len(summary.epochs)
+        self.predictor, self.summary = predictor, replace(summary, epochs=predictor.base.epochs)  # the whole ones
+        self.epochs = len(self.summary.epochs)
         self.base = self._row({}, predictor.predict(predictor.setting, predictor.base.began_cold), None)
 
     def row(
@@ -98,7 +100,7 @@ class WhatIfModel:
     ) -> WhatIfRow:
         """Predict a setting that was made otherwise than by changes of declared settings."""
         predicted = self.predictor.predict(setting, self._cold(setting), _power(facts), pause=pause)
-        notes = (*self._assumed_of(facts), *self._gain_note(setting))
+        notes = (*self._assumed_of(changes, facts), *self._gain_note(setting))
         return self._row(changes, replace(predicted, assumed=(*notes, *predicted.assumed)), self.base)
 
     def values(self, changes: Mapping[str, Scalar], facts: ChangeFacts | None = None) -> WhatIfValues:
@@ -107,17 +109,25 @@ class WhatIfModel:
         found = self.predictor.predict_point(setting, self._cold(setting), _power(facts))
         total_s = found.first.e2e_s + max(0, self.epochs - 1) * found.later.e2e_s
         gain_pct = self._gain_pct(setting, total_s, found.later.e2e_s)
-        assumed = (*self._assumed_of(facts), *self._gain_note(setting), *found.assumed)
+        assumed = (*self._assumed_of(changes, facts), *self._gain_note(setting), *found.assumed)
         return WhatIfValues(found.later, total_s, gain_pct, assumed)
 
-    def _assumed_of(self, facts: ChangeFacts | None) -> tuple[str, ...]:
-        return board_assumptions(self.predictor.base, facts.board) if facts is not None and facts.board else ()
+    def _assumed_of(self, changes: Mapping[str, Scalar], facts: ChangeFacts | None) -> tuple[str, ...]:
+        return change_assumptions(self.predictor.base, changes, facts or ChangeFacts())
 
     def _cold(self, setting: PipelineSetting) -> bool:
         return self.predictor.base.began_cold or setting.medium != self.predictor.setting.medium
 
     def _starts_alike(self, setting: PipelineSetting) -> bool:
-        return self._cold(setting) == self.predictor.base.began_cold
+        """Return whether the first epoch finds as much in the page cache as the recorded one did, or was asked to."""
+        if setting.cache is not None:
+            return True
+        predictor = self.predictor
+        now = predictor.first_reads(setting, self._cold(setting)).unread
+        recorded = predictor.first_reads(predictor.setting, predictor.base.began_cold).unread
+        shared = setting.dataset is not None and setting.dataset.share_pages
+        # Of a packed file, most samples find their page read by another: any unread share is that of an empty cache.
+        return bool(now) == bool(recorded) if shared else abs(now - recorded) <= ALIKE
 
     def _gain_note(self, setting: PipelineSetting) -> tuple[str, ...]:
         return () if self._starts_alike(setting) else (LATER_GAIN,)
