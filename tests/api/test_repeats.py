@@ -7,6 +7,7 @@ import pytest
 from edgetrain.analysis import summarize
 from edgetrain.api.repeats import MOST_REPEATS, began_alike, find_repeats
 from edgetrain.api.what_if import open_model
+from edgetrain.errors import UsageError
 from edgetrain.record import DeviceFacts, FolderStore, LoadingFacts, Manifest, WorkloadFacts
 from edgetrain.schema import Experiment, Limits, Loading, Origin, Workload
 from tests.prediction.pipeline.recorded import Training
@@ -50,6 +51,13 @@ def test_a_script_that_was_edited_between_two_runs_of_one_command_is_no_repeat(s
     assert [each.id for each in find_repeats(run, store)] == [same.id]
 
 
+def test_a_dataset_that_the_lab_shows_at_another_place_in_each_run_is_the_same_one(store):
+    places = [WorkloadFacts(network="lenet5", dataset=f"/run/lab-{each}/view", storage_device=each) for each in "ab"]
+    run, same = (made(store, workload=each) for each in places)
+    made(store, workload=replace(places[0], dataset_bytes=1000))
+    assert [each.id for each in find_repeats(run, store)] == [same.id]
+
+
 def test_only_the_newest_repeats_are_read(store):
     runs = [made(store) for _ in range(MOST_REPEATS + 3)]
     found = {each.id for each in find_repeats(runs[0], store)}
@@ -62,9 +70,45 @@ def test_a_run_that_does_not_say_what_was_chosen_has_no_repeats(store):
     assert find_repeats(Training().run(), store) == []
 
 
+def named(training, name, **manifest):
+    return replace(training.run(**manifest), id=name)
+
+
+def test_a_run_is_no_repeat_of_itself_and_none_counts_twice():
+    run, other = Training(workers=1).run(), named(Training(workers=1), "other")
+    with pytest.raises(UsageError, match="made is the run that is asked about"):
+        open_model(run, [other, run])
+    with pytest.raises(UsageError, match="other is named twice"):
+        open_model(run, [other, other])
+
+
+def test_a_run_of_another_setting_is_no_repeat_and_the_difference_is_named():
+    run = Training(workers=1).run(experiment=EXPERIMENT)
+    more = replace(EXPERIMENT, loading=Loading(workers=2), limits=Limits(cores=1))
+    with pytest.raises(UsageError, match="other is no repeat of made: it differs in cores, workers"):
+        open_model(run, [named(Training(workers=1), "other", experiment=more)])
+    with pytest.raises(UsageError, match="it differs in batch_size"):
+        open_model(run, [named(Training(workers=1, batch_size=32, minibatches=40), "other", experiment=EXPERIMENT)])
+    again = replace(EXPERIMENT, repeat=2, seed=7, campaign="nightly", position=3)
+    assert open_model(run, [named(Training(workers=1), "other", experiment=again)]).answer([]).repeats == 1
+
+
+def test_repeats_that_cannot_be_compared_are_counted():
+    run = Training(workers=1, epochs=1).run()
+    others = [named(Training(workers=1, epochs=1), name) for name in ("one", "two")]
+    answer = open_model(run, others).answer([])
+    assert answer.repeats == 0
+    assert any("0 of 2 other runs of this setting are used for the intervals" in note for note in answer.notes)
+    enough = open_model(Training(workers=1).run(), [named(Training(workers=1), "one")])
+    assert not enough.answer([]).notes
+
+
 def test_the_spread_of_repeats_widens_the_intervals_and_is_reported():
     run = Training(workers=1).run()
-    slower, faster = (Training(workers=1, fetch_s=each).run() for each in (0.10, 0.05))
+    slower, faster = (
+        named(Training(workers=1, fetch_s=0.10), "slower"),
+        named(Training(workers=1, fetch_s=0.05), "faster"),
+    )
     alone, beside = open_model(run, []), open_model(run, [slower, faster])
     assert beside.base.later.e2e_s.value == alone.base.later.e2e_s.value
     assert beside.base.later.e2e_s.hi > 1.2 * alone.base.later.e2e_s.hi
@@ -76,7 +120,7 @@ def test_the_spread_of_repeats_widens_the_intervals_and_is_reported():
 
 
 def test_two_runs_do_not_tell_how_much_runs_differ():
-    run, other = Training(workers=1).run(), Training(workers=1, fetch_s=0.2).run()
+    run, other = Training(workers=1).run(), named(Training(workers=1, fetch_s=0.2), "other")
     assert open_model(run, [other]).answer([]).between_runs_pct is None
 
 

@@ -12,7 +12,7 @@ from edgetrain.api.records import RunLike, StoreLike
 from edgetrain.api.records import summarize as sum_up
 from edgetrain.api.verifying import Measuring, VerifyOptions
 from edgetrain.api.verifying import verify as try_best
-from edgetrain.api.what_if import model_of, open_recorded, storage_media
+from edgetrain.api.what_if import emulated_media, model_of, open_recorded, storage_media
 from edgetrain.errors import PredictError, UsageError
 from edgetrain.prediction import ChangeFacts
 from edgetrain.recommendation import Diagnosis, diagnose_run
@@ -51,7 +51,7 @@ def diagnose(
             f"{summary.run} says why"
         )
     verdict = find_verdict(opened, summary)
-    facts = ChangeFacts(storage_media(media), mode=fastest_mode(summary, store=store))
+    facts = ChangeFacts(emulated_media(summary, storage_media(media)), mode=fastest_mode(summary, store=store))
     model, reason = None, None
     try:
         model = model_of(opened, summary, store=store)

@@ -10,10 +10,12 @@ from edgetrain.api.measure import read_power_mode
 from edgetrain.api.prediction import predict
 from edgetrain.api.profiled import ProfiledSource
 from edgetrain.api.records import StoreLike
+from edgetrain.device import load_catalogue
 from edgetrain.errors import EdgetrainError, UsageError
 from edgetrain.prediction import ModeEffect, ModePredictor
 from edgetrain.recommendation import measurements_from
-from edgetrain.schema import PowerMode
+from edgetrain.record import DeviceFacts
+from edgetrain.schema import Board, ModeSpace, PowerMode, StockMode
 
 PRIOR = "orin"
 LEVEL_90 = 3.29  # standard deviations between the ends of a 90 % interval
@@ -45,9 +47,7 @@ class ModeEffects:
             held = _held(self._summary)
             wanted: PowerMode | str = mode
             if mode not in self.predictor.stock:
-                simulated = self._summary.device.kind == "simulated"
-                device = f"sim:{self._summary.device.name}" if simulated else "auto"
-                wanted = read_power_mode(mode, device) or mode
+                wanted = _mode_of_board(mode, self._summary.device)
             self._found[mode] = _effect(self.predictor, held, wanted, mode)
         return self._found[mode]
 
@@ -75,6 +75,31 @@ def _held(summary: Summary) -> PowerMode:
             "record it on a board with power modes"
         )
     return held
+
+
+def _mode_of_board(text: str, device: DeviceFacts) -> PowerMode:
+    """Read a mode by the clocks of the board that a run was recorded on, which need not be the machine at hand."""
+    board = load_catalogue().find(device.name) if device.name else None
+    space = None if board is None else catalogued_modes(board)
+    if space is not None:
+        return space.find_mode(text)
+    name = f"sim:{device.name}" if device.kind == "simulated" else "auto"
+    found = read_power_mode(text, name)
+    assert found is not None  # of a text it is a mode
+    return found
+
+
+def catalogued_modes(board: Board) -> ModeSpace | None:
+    """Return the clocks and stock modes that are published of a board; None where its CPU clocks are not."""
+    if board.cpu is None:
+        return None
+    stock = [
+        StockMode(each.id, each.name, held, default=each.id == board.stock_default)
+        for each in board.stock_modes
+        if (held := each.held_on(board)) is not None
+    ]
+    gpu_hz, emc_hz = ((table.values_hz if table is not None else ()) for table in (board.gpu, board.emc))
+    return ModeSpace(tuple(range(1, board.cores + 1)), board.cpu.values_hz, gpu_hz, emc_hz, tuple(stock))
 
 
 def _predictor(summary: Summary, profiled: ProfiledSource | None, store: StoreLike) -> ModePredictor:

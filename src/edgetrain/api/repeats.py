@@ -5,15 +5,19 @@ A script can be edited between two runs of one command, so the runs must also ha
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
 
 from edgetrain.analysis import Summary
 from edgetrain.api.records import StoreLike, open_store
+from edgetrain.errors import UsageError
+from edgetrain.prediction import whole_epochs
 from edgetrain.record import Manifest, Run
 from edgetrain.schema import Experiment
 
 MOST_REPEATS = 5  # the newest ones; each is read whole
 FINISHED = "finished"
+FOUND = ("workload", "loading", "compute", "threads")  # what `_found` returns, in words
 SAME_SHARE = 0.1  # of the dataset: the page cache of two runs that begin alike differs by less
 
 
@@ -37,9 +41,43 @@ def find_repeats(run: Run, store: StoreLike = None) -> list[Run]:
     return found
 
 
+def check_repeats(run: Run, others: Sequence[Run]) -> None:
+    """Refuse runs that are no repeats of a run: itself, one named twice, one of another setting."""
+    seen = {run.id}
+    for other in others:
+        if other.id == run.id:
+            raise UsageError(f"{other.id} is the run that is asked about; a repeat is another run of the same setting")
+        if other.id in seen:
+            raise UsageError(f"{other.id} is named twice as a repeat; name each run once")
+        seen.add(other.id)
+        differing = sorted(set(_differences(run.manifest, other.manifest)))
+        if differing:
+            raise UsageError(
+                f"{other.id} is no repeat of {run.id}: it differs in {', '.join(differing)}; name runs of the same "
+                "setting, or leave --repeat out to use those of the store"
+            )
+
+
+def _differences(one: Manifest, other: Manifest) -> Iterator[str]:
+    """Yield the names of what was chosen, or was found by the training, and is not the same in two runs."""
+    yield from _unlike(_chosen(one), _chosen(other), "the experiment")
+    for name, (mine, theirs) in zip(FOUND, zip(_found(one), _found(other), strict=True), strict=True):
+        yield from _unlike(mine, theirs, name)
+
+
+def _unlike(one: object, other: object, name: str) -> Iterator[str]:
+    if one == other:
+        return
+    if is_dataclass(one) and type(one) is type(other):
+        for item in fields(one):
+            yield from _unlike(getattr(one, item.name), getattr(other, item.name), item.name)
+    else:
+        yield name
+
+
 def began_alike(one: Summary, other: Summary) -> bool:
     """Return whether two runs can be compared: by later epochs, or by single ones that met the same page cache."""
-    if len(one.epochs) > 1 and len(other.epochs) > 1:
+    if len(whole_epochs(one.epochs)) > 1 and len(whole_epochs(other.epochs)) > 1:
         return True
     shares = [each.epochs[0].cached_share_before if each.epochs else None for each in (one, other)]
     return None not in shares and abs((shares[0] or 0.0) - (shares[1] or 0.0)) < SAME_SHARE
@@ -56,8 +94,12 @@ def _chosen(manifest: Manifest) -> Experiment | None:
 
 
 def _found(manifest: Manifest) -> tuple[object, ...]:
-    """Return what the training turned out to be: its workload, its loader's arguments, what computed its steps."""
-    return manifest.workload, manifest.loading, manifest.compute, manifest.device.threads
+    """Return what the training turned out to be: its workload, its loader's arguments, what computed its steps.
+
+    Under lab limits each run has its dataset at a place of its own, on a device of its own.
+    """
+    workload = replace(manifest.workload, dataset=None, storage_device=None)
+    return workload, manifest.loading, manifest.compute, manifest.device.threads
 
 
 def _unit(manifest: Manifest) -> tuple[str | None, ...]:

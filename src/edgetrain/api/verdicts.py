@@ -110,7 +110,9 @@ class WhatIfQuestions:
 
     def _read(self, changes: Mapping[str, str]) -> tuple[dict[str, Scalar], ChangeFacts]:
         given = read_changes({name: _scalar(value) for name, value in changes.items()})
-        return given, change_facts(self._model.summary, given, self._media, self._modes)
+        model = self._model
+        facts = change_facts(model.summary, given, self._media, self._modes, model.predictor.base.experiment)
+        return given, facts
 
 
 def _asked(changes: Mapping[str, str]) -> str:

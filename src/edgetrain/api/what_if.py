@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,27 +12,33 @@ from edgetrain.api.mode_effects import ModeEffects
 from edgetrain.api.profiled import ProfiledSource
 from edgetrain.api.records import RunLike, StoreLike, open_run
 from edgetrain.api.records import summarize as sum_up
-from edgetrain.api.repeats import began_alike, find_repeats
+from edgetrain.api.repeats import began_alike, check_repeats, find_repeats
 from edgetrain.errors import UsageError
 from edgetrain.lab import media as lab_media
 from edgetrain.lab import preset as lab_preset
 from edgetrain.lab import share_for as lab_core_speed
 from edgetrain.lab import step as lab_step
+from edgetrain.lab import training_bytes as lab_training_bytes
 from edgetrain.prediction import (
     BoardFacts,
     ChangeFacts,
     PipelinePredictor,
+    PublishedStep,
+    TrainingMemory,
     WhatIfAnswer,
     WhatIfModel,
+    WhatIfRow,
     later_mean_s,
     read_changes,
 )
 from edgetrain.record import Run
-from edgetrain.schema import DEFAULT_BATCH_SIZE, Scalar, StorageModel
+from edgetrain.schema import DEFAULT_BATCH_SIZE, Experiment, Scalar, StorageModel
+from edgetrain.units import MS_PER_S
 from edgetrain.workload import CATALOG
 
 PHOTOGRAPH = (800, 600)  # pixels, of the pictures that the table of presets gives a time for
 MAX_SWEPT = 64  # settings of one sweep
+SAME_STEP = 1e-6  # relative: a paced step is the table's, or one of the user's own
 
 
 def whatif(
@@ -57,16 +64,19 @@ def whatif(
     if sweep is None:
         if not given:
             raise UsageError("nothing to change; give for example --set workers=2, or --sweep workers=0..8")
-        rows = [model.row(given, change_facts(model.summary, given, known, modes))]
-        return model.answer(rows)
+        return model.answer([_row(model, given, known, modes)])
     name, values = sweep
+    if name in given:
+        raise UsageError(f"{name} is given twice, as {name}={given[name]} and as a sweep; give one of them")
     if not values or len(values) > MAX_SWEPT:
         raise UsageError(f"a sweep takes 1 to {MAX_SWEPT} values, not {len(values)}")
-    rows = []
-    for value in values:
-        each = read_changes({**given, name: value})
-        rows.append(model.row(each, change_facts(model.summary, each, known, modes)))
-    return model.answer(rows, name)
+    return model.answer([_row(model, read_changes({**given, name: value}), known, modes) for value in values], name)
+
+
+def _row(
+    model: WhatIfModel, changes: Mapping[str, Scalar], media: Mapping[str, StorageModel], modes: ModeEffects
+) -> WhatIfRow:
+    return model.row(changes, change_facts(model.summary, changes, media, modes, model.predictor.base.experiment))
 
 
 def open_model(run: RunLike, repeats: Sequence[RunLike] | None = None, store: StoreLike = None) -> WhatIfModel:
@@ -78,12 +88,26 @@ def open_model(run: RunLike, repeats: Sequence[RunLike] | None = None, store: St
 def model_of(
     run: Run, summary: Summary, repeats: Sequence[RunLike] | None = None, store: StoreLike = None
 ) -> WhatIfModel:
-    """Return the model of a run that is summed up already."""
-    given = None if repeats is None else [open_recorded(each, store) for each in repeats]
-    others = find_repeats(run, store) if given is None else given
+    """Return the model of a run that is summed up already; `repeats` are checked to be some."""
+    others = find_repeats(run, store) if repeats is None else [open_recorded(each, store) for each in repeats]
+    if repeats is not None:
+        check_repeats(run, others)
     summaries = [each for each in map(sum_up, others) if began_alike(each, summary)]
     seconds = [mean for each in summaries if (mean := later_mean_s(each.epochs)) is not None]
-    return WhatIfModel(PipelinePredictor(run, summary, seconds), summary)
+    notes = []
+    if len(seconds) < len(others):
+        notes.append(
+            f"{len(seconds)} of {len(others)} other runs of this setting are used for the intervals: single epochs are "
+            "compared only where they began with as much of the dataset in the page cache"
+        )
+    return WhatIfModel(PipelinePredictor(run, summary, seconds, training_memory(summary), notes), summary)
+
+
+def training_memory(summary: Summary) -> TrainingMemory:
+    """Return what system and training hold of the RAM, as `edgetrain run --ram` counts it."""
+    network = summary.workload.network or ""
+    fixed_bytes = lab_training_bytes(network, 0)
+    return TrainingMemory(float(fixed_bytes), float(lab_training_bytes(network, 1) - fixed_bytes))
 
 
 def open_recorded(run: RunLike, store: StoreLike = None) -> Run:
@@ -101,19 +125,52 @@ def storage_media(own: Path | str | None = None) -> dict[str, StorageModel]:
     }
 
 
+def emulated_media(summary: Summary, media: Mapping[str, StorageModel]) -> dict[str, StorageModel]:
+    """Return media as fast as the lab would make them in a run: it may speed its emulation up."""
+    speed = _emulated_speed(summary)
+    return {name: each.faster(speed) for name, each in media.items()}
+
+
+def _emulated_speed(summary: Summary) -> float:
+    return (summary.limits.asked.speed or 1.0) if summary.limits is not None else 1.0
+
+
 def change_facts(
     summary: Summary,
     changes: Mapping[str, Scalar],
     media: Mapping[str, StorageModel],
     modes: ModeEffects | None = None,
+    experiment: Experiment | None = None,
 ) -> ChangeFacts:
-    """Return what changes need from outside the record; `modes` are kept between questions about one run."""
+    """Return what changes need from outside the record; `modes` are kept between questions about one run.
+
+    `experiment` is the recorded one: a step that it paced by a board's figures follows the batch size as those do.
+    """
     board = mode = None
     if changes.get("preset") is not None:
         board = _board(str(changes["preset"]), summary, changes)
     if changes.get("power_mode") is not None:
         mode = (modes or ModeEffects(summary)).of(str(changes["power_mode"]))
-    return ChangeFacts(media, board, mode)
+    return ChangeFacts(emulated_media(summary, media), board, mode, _published_step(experiment, changes))
+
+
+def _published_step(experiment: Experiment | None, changes: Mapping[str, Scalar]) -> PublishedStep | None:
+    """Return how a paced step follows the batch size, where its duration is a board's figure and not the user's own."""
+    if experiment is None or experiment.preset is None or experiment.compute_ms is None:
+        return None
+    asked_size = int(changes.get("batch_size") or 0)
+    if not asked_size:
+        return None
+    network, batch_size = experiment.workload.network, experiment.workload.batch_size or DEFAULT_BATCH_SIZE
+    try:
+        recorded = lab_step(experiment.preset, network, batch_size)
+        asked = lab_step(experiment.preset, network, asked_size)
+    except UsageError:
+        return None
+    paced_ms = recorded.seconds * MS_PER_S / (experiment.limits.speed or 1.0)
+    if not math.isclose(paced_ms, experiment.compute_ms, rel_tol=SAME_STEP):
+        return None
+    return PublishedStep(experiment.preset, asked.seconds / recorded.seconds)
 
 
 def _board(name: str, summary: Summary, changes: Mapping[str, Scalar]) -> BoardFacts:
@@ -135,6 +192,7 @@ def _board(name: str, summary: Summary, changes: Mapping[str, Scalar]) -> BoardF
         core_speed,
         known.image_s if trained_on_photographs else None,
         step_s,
+        _emulated_speed(summary),
     )
 
 
