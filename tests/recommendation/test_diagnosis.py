@@ -10,7 +10,7 @@ from edgetrain.prediction import ChangeFacts, ModeEffect, PipelinePredictor, Wha
 from edgetrain.recommendation import Diagnosis, VerifiedRemedy, diagnose_run
 from edgetrain.recommendation.remedies import ONE_THREAD
 from edgetrain.record import ComputeFacts, LimitsRecord, WorkloadFacts
-from edgetrain.schema import LimitsAsked, StorageModel
+from edgetrain.schema import Experiment, LimitsAsked, StorageModel, Workload
 from tests.prediction.pipeline.recorded import IMAGE_BYTES, Training
 
 SD = StorageModel("sd", 7.2e-3, 88e6)
@@ -236,3 +236,37 @@ def test_the_reason_why_nothing_is_known_is_part_of_the_diagnosis():
     found = diagnose_run(find_verdict(run, summary), summary, None, "too short", FACTS)
     assert found.verdict == "unknown"
     assert "16 minibatches" in (found.verdict_reason or "")
+
+
+def by_script(**more):
+    training = Training(workers=0, persistent=False, cores=8, **more)
+    return training.run(experiment=Experiment(Workload("train.py", command=("python", "train.py"))))
+
+
+def test_workers_of_a_script_that_are_worth_keeping_are_offered_with_what_keeps_them():
+    found = diagnosis_of(by_script(fetch_s=0.01, minibatches=20, epochs=6))
+    kept = found.remedies[0]
+    assert kept.change.endswith(", persistent_workers=True")
+    plain = next(each for each in found.remedies if "persistent" not in each.settings and "workers" in each.settings)
+    assert kept.settings == {"workers": plain.settings["workers"], "persistent": True}
+    assert kept.gain_pct > plain.gain_pct + 1
+
+
+def test_workers_that_start_quickly_beside_long_epochs_are_offered_without():
+    found = diagnosis_of(by_script(fetch_s=0.07, minibatches=200))
+    assert remedy(found, "num_workers").settings["workers"] >= 1
+    assert not [each for each in found.remedies if "persistent" in each.settings]
+
+
+def test_the_workers_of_a_built_in_workload_are_kept_as_its_experiment_says():
+    run = Training(workers=0, cores=8, fetch_s=0.01, minibatches=20).run(experiment=Experiment(Workload("lenet5")))
+    found = diagnosis_of(run)
+    assert not [each for each in found.remedies if "persistent" in each.settings]
+
+
+def test_an_epoch_that_was_cut_short_is_in_no_prediction_and_is_named():
+    found = diagnosis(Training(workers=1, epochs=3, last_minibatches=10, cores=16))
+    whole = diagnosis(Training(workers=1, epochs=2, cores=16))
+    assert found.recorded_s == pytest.approx(whole.recorded_s)
+    assert remedy(found, "num_workers").e2e_s == pytest.approx(remedy(whole, "num_workers").e2e_s, rel=0.01)
+    assert any("left out: cut short" in text for text in found.remedies[0].assumed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from edgetrain.analysis import COMPUTE, LAUNCH, NOTHING_TO_GAIN, DiagnosisFact, LimitVerdict, Summary
 from edgetrain.prediction import ChangeFacts, WhatIfModel
-from edgetrain.recommendation.remedies import RemedyIdea, ideas_for
+from edgetrain.recommendation.remedies import RemedyIdea, ideas_for, kept_workers
 from edgetrain.schema import Doubt, Scalar
 
 WORTH_PCT = 3.0  # a predicted gain below this is not worth a change
@@ -64,7 +64,7 @@ class Diagnosis:
     evidence: tuple[DiagnosisFact, ...]
     remedies: tuple[Remedy, ...]
     remedies_reason: str | None  # why there are none
-    recorded_s: float  # end to end, all epochs
+    recorded_s: float  # end to end, all epochs that were not cut short
     verified: VerifiedRemedy | None
     doubts: tuple[Doubt, ...]
     verdict_reason: str | None = None  # why the verdict is `unknown`
@@ -90,7 +90,7 @@ def diagnose_run(
         evidence=verdict.evidence,
         remedies=remedies,
         remedies_reason=why_no_model,
-        recorded_s=sum(epoch.e2e_s for epoch in summary.epochs),
+        recorded_s=sum(epoch.e2e_s for epoch in (summary if model is None else model.summary).epochs),
         verified=None,
         doubts=summary.doubts,
         verdict_reason=verdict.reason,
@@ -109,6 +109,12 @@ def rank_remedies(verdict: LimitVerdict, model: WhatIfModel, facts: ChangeFacts)
         held = best.get(idea.kind)
         if held is None or remedy.gain_pct > held.gain_pct + COSTLIER_PCT:
             best[idea.kind] = remedy
+    plain = best.get("workers")
+    kept = None if plain is None else kept_workers(model, int(plain.settings["workers"] or 0))
+    if plain is not None and kept is not None:
+        remedy = _predict(kept, model)
+        if remedy.gain_pct > plain.gain_pct + COSTLIER_PCT:
+            best[kept.kind] = remedy
     return tuple(sorted(best.values(), key=lambda each: each.gain_pct, reverse=True)[:MOST_REMEDIES])
 
 

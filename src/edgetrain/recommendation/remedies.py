@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from edgetrain.prediction import ChangeFacts, PipelineSetting, StepKind, WhatIfModel, in_mode
+from edgetrain.prediction import RECORDED_MEDIUM, ChangeFacts, PipelineSetting, StepKind, WhatIfModel, in_mode
 from edgetrain.schema import Scalar
 from edgetrain.units import spell_bytes
 
@@ -16,7 +16,6 @@ FASTER_LAUNCH = 2.0  # the assumed gain of a compiled step
 OTHERS_WORTH = 0.1  # runnable threads of other programs: below, stopping them gains nothing
 READ_AGAIN = 0.05  # of the samples, read in later epochs: above, more page cache helps
 FASTEST_MEDIUM = "ssd"
-RECORDED_MEDIUM = "recorded"  # the machine's own, known from its reads: another cannot be tried here
 AS_FAST = ("nvme", "ssd", "ram")  # media of a machine, as its record names them
 NAMED = {"emmc": "emmc", "sd": "sd", "hdd": "hdd", "network": "network storage"}  # likewise
 MOST_WORKERS = 16
@@ -103,12 +102,30 @@ def _loader_ideas(model: WhatIfModel, stream: bool) -> Iterator[RemedyIdea]:
         )
 
 
+def kept_workers(model: WhatIfModel, workers: int) -> RemedyIdea | None:
+    """Return this many workers that are kept between epochs; None where a plain number of workers keeps them already.
+
+    A script without workers says nothing about keeping them, and torch starts them again in every epoch.
+    """
+    base = model.predictor.setting
+    if base.workers or base.persistent or not workers:
+        return None
+    return RemedyIdea(
+        "persistent",
+        f"num_workers={workers}, persistent_workers=True",
+        "memory for each worker, also between epochs",
+        replace(base, workers=workers, persistent=True),
+        {"workers": workers, "persistent": True},
+    )
+
+
 def _storage_ideas(model: WhatIfModel, facts: ChangeFacts) -> Iterator[RemedyIdea]:
     base = model.predictor.setting
     if base.dataset is None:
         return
     fastest = facts.media.get(FASTEST_MEDIUM)
     if base.medium is not None and fastest is not None:
+        # A medium that is known from its reads is the machine's own: another cannot be tried here.
         emulated, lies_on = base.medium.name != RECORDED_MEDIUM, model.summary.workload.medium or ""
         now = base.medium.name if emulated else NAMED.get(lies_on, "the present medium")
         if (base.medium.name if emulated else lies_on) not in AS_FAST:
@@ -171,7 +188,7 @@ def _compute_ideas(model: WhatIfModel, facts: ChangeFacts, compute_bound: bool) 
             "power mode",
             mode.note or "a faster power mode",
             f"{100 * (mode.power - 1):+.0f} % power",
-            in_mode(base, mode),
+            in_mode(base, mode, model.predictor.base.most_cores),
         )
 
 
