@@ -85,6 +85,8 @@ def test_a_sweep_gives_a_row_per_value_and_a_drawing(store, capfd, tmp_path):
         (["--set", "workers"], "NAME=VALUE"),
         ([], "nothing to change"),
         (["--sweep", "workers=4..1"], "ends before it begins"),
+        (["--set", "workers=2", "--sweep", "workers=0..4"], "workers is given twice"),
+        (["--set", "cache=keep"], "write cache=cold or cache=warm"),
         (["--set", "workers=2", "-o", "x.svg"], "-o needs --sweep"),
         (["--set", "storage=sd", "--media", "/nowhere.yaml"], "/nowhere.yaml"),
     ],

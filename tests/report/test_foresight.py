@@ -28,6 +28,8 @@ def test_a_what_if_shows_each_setting_with_its_interval_and_gain(model):
     assert "workers=2" in text
     assert "[lo, hi]: 90% interval" in text
     assert "assumed: hand-over" in text
+    assert text.count("first, warm") >= 2 and "first, cold: the page cache does not hold the dataset" in text
+    assert "docs/" not in text
 
 
 @pytest.mark.parametrize("width", [80, 118, 200])

@@ -25,7 +25,7 @@ def whatif(
     more: Annotated[list[str] | None, typer.Argument(help="Further changes, NAME=VALUE.", show_default=False)] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting to change, NAME=VALUE: workers=2, storage=hdd, ram=4GiB, …"),
+        typer.Option("--set", help="A setting to change, NAME=VALUE: workers=2, storage=hdd, ram=4GiB, cache=cold, …"),
     ] = None,
     sweep: Annotated[
         str | None, typer.Option(help="Values of one setting, one row per value: workers=0..8, or storage=ssd,sd,hdd.")
@@ -47,6 +47,8 @@ def whatif(
     json: JsonOption = False,
 ) -> None:
     """Predict how long a recorded training would take with other workers, storage, RAM or batch size.
+
+    The first epoch begins with the page cache as the recorded run did, unless cache=cold or cache=warm asks otherwise.
 
     Example: edgetrain whatif last --set workers=2 storage=hdd ram=4GiB
     """

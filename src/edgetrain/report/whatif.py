@@ -16,6 +16,10 @@ from edgetrain.schema import Estimate
 from edgetrain.units import spell, spell_interval, spell_seconds
 
 RECORDED = "as recorded"
+START = (
+    "first, cold: the page cache does not hold the dataset when the training begins; first, warm: it holds as much of "
+    "it as fits (cache=cold, cache=warm)"
+)
 WIDTH, HEIGHT, MARGIN = 640, 360, 60  # px of a drawing
 BAR, BLOCK, SHADED = 40, "█", "▒"  # characters of a bar
 
@@ -33,10 +37,11 @@ def show_whatif(answer: WhatIfAnswer) -> RenderableType:
     epochs = len(answer.recorded)
     lines.append(
         Text(
-            f"\n[lo, hi]: {level:.0%} interval (docs/results/whatif.md shows how often it held); gain is over {epochs} "
-            f"epoch{'' if epochs == 1 else 's'}, against the recorded setting"
+            f"\n[lo, hi]: {level:.0%} interval, from how much runs of one setting differ and how uncertain each cost "
+            f"is; gain is over {epochs} epoch{'' if epochs == 1 else 's'}, against the recorded setting"
         )
     )
+    lines.append(Text(START))
     reproduced = "epoch" if epochs == 1 else "later epochs"
     lines.append(
         Text(
@@ -66,7 +71,7 @@ def _table(answer: WhatIfAnswer) -> RenderableType:
     tables = [plain_table("setting", "epoch", *some) for some in ((*whole, *parts), whole, parts)]
     for table in tables:
         table.columns[0].overflow = "fold"  # a setting that is cut short cannot be distinguished from its neighbour
-        table.columns[0].min_width = min(28, max(len(_name(row)) for row in rows))
+        table.columns[0].min_width = min(24, max(len(_name(row)) for row in rows))
     for row in rows:
         gain = "" if row is answer.base else f"{row.gain_pct:+.1f} %"
         for epoch, which in ((row.first, f"first, {row.first.cache}"), (row.later, "later")):
