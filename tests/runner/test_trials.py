@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from edgetrain.errors import TrialError, WorkloadError
-from edgetrain.inside import overrides, writes
+from edgetrain.inside import overrides, stream, writes
 from edgetrain.record import FolderStore, LoaderFacts, Manifest, Process, ProcessFacts, Run
 from edgetrain.record.table import ArrayTable
 from edgetrain.runner import RAM_SHARE, TrialPlace, TrialRule, read_allowance, trials
 from edgetrain.runner.trial_memory import MemoryWatch, session_memory
 from edgetrain.runner.trial_processes import Survivor, cleans_up, descendants, family, kill_session
+from edgetrain.runner.trial_turns import find_turns
 from edgetrain.runner.trial_watch import ENTERED_WITHIN_S, EventTail, TrialWatch, count_rows, judge_rows
 from edgetrain.runner.trials import ProcessesLeft, TrialCommand, last_lines, remove_made, with_memory_now
 from edgetrain.schema import Experiment, Workload
@@ -74,6 +75,71 @@ def test_minibatches_that_a_loader_had_fetched_ahead_do_not_count() -> None:
     assert count_rows(Run("run", Manifest()), RULE) == (0, 8 + RULE.fewest)
 
 
+def in_groups(groups: int, of: int, each_s: float) -> Run:
+    """Return a loop that fetches some minibatches at once and then trains on one after the other."""
+    loader = ([0] * of + [-1] * (of - 1)) * groups
+    phase = ([0] * (of - 1) + [1] * of) * groups
+    asked_us = np.cumsum(np.full(len(loader), of * each_s * 1e6 / (2 * of - 1))).astype(np.int64)
+    rows = ArrayTable({"loader": np.array(loader), "phase": np.array(phase), "asked_us": asked_us})
+    return Run("run", Manifest(), (Process(minibatches=rows),))
+
+
+def test_minibatches_that_are_fetched_together_and_trained_one_after_the_other_all_count() -> None:
+    run = in_groups(groups=12, of=4, each_s=0.1)
+    assert len(find_turns(run.processes[0].minibatches)) == 48
+    assert count_rows(run, RULE)[0] == 48 and judge_rows(run, RULE) == "enough"
+    assert judge_rows(in_groups(groups=9, of=4, each_s=0.1), RULE) == "by itself"
+
+
+@pytest.mark.parametrize(
+    ("loader", "phase", "count"),
+    [
+        ([0, 1, 0, 1], [0, 1, 0, 1], 2),  # zip of two loaders
+        ([0, -1, 0, -1], [1, 1, 1, 1], 2),  # two backward passes per minibatch
+        ([0, 0, 0], [0, 1, 1], 2),  # one was skipped
+        ([0, 0, 1, 1, 0], [1, 1, 2, 3, 1], 3),  # evaluation in between
+        ([-1, -1, 0], [1, 1, 1], 1),  # steps before the first fetch
+    ],
+)
+def test_what_a_loop_takes_before_it_trains_is_one_minibatch(loader: list[int], phase: list[int], count: int) -> None:
+    rows = ArrayTable(
+        {"loader": np.array(loader), "phase": np.array(phase), "asked_us": np.arange(len(loader), dtype=np.int64)}
+    )
+    assert len(find_turns(rows)) == count
+
+
+def passing(count: int, each_s: float, length: int) -> Run:
+    """Return a loop over passes of one length, each by a loader of its own."""
+    rows = ArrayTable(
+        {
+            "loader": np.arange(count) // length,
+            "generation": np.zeros(count, np.int64),
+            "phase": np.ones(count, np.int64),
+            "asked_us": (np.arange(count) * each_s * 1e6).astype(np.int64),
+        }
+    )
+    loaders = tuple(LoaderFacts(loader=number, workers=0, length=length) for number in range(count // length + 1))
+    return Run("run", Manifest(), (Process(facts=ProcessFacts(loaders=loaders), minibatches=rows),))
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        (passing(50, 0.06, 60), "by itself"),  # the next pass begins soon
+        (passing(61, 0.06, 60), "by itself"),  # it has begun, and its first minibatch is not over
+        (passing(62, 0.06, 60), "enough"),
+        (passing(50, 0.06, 600), "enough"),  # a long pass is not waited for
+        (passing(230, 0.06, 60), "enough"),
+    ],
+)
+def test_a_trial_goes_on_to_the_start_of_the_next_pass_where_passes_are_short(run: Run, expected: str) -> None:
+    assert judge_rows(run, RULE) == expected
+
+
+def test_a_pass_that_never_comes_does_not_keep_a_trial_from_ending() -> None:
+    assert judge_rows(passing(8 + 170, 0.06, 200), TrialRule(pass_seconds=15.0, most_seconds=10.0)) == "enough"
+
+
 def watch_of(folder: Path, now: list[float], **place) -> TrialWatch:
     watch = TrialWatch(folder, TrialPlace(FolderStore(folder / "store"), **place), now_s=lambda: now[0])
     watch.begin(os.getpid(), hooked=True)
@@ -92,6 +158,40 @@ def test_a_command_into_which_the_recorder_was_not_loaded_is_ended(tmp_path: Pat
     assert not watch.over()
     now[0] = ENTERED_WITHIN_S + 1
     assert watch.over() and watch.ended == "not entered"
+
+
+def write_minibatches(folder: Path, count: int) -> None:
+    writer = stream.StreamWriter(str(folder / "minibatches-7.ets"), "minibatches", stream.MINIBATCHES, {"pid": 7})
+    names = [name for name, _ in stream.MINIBATCHES]
+    for number in range(count):
+        known = {"loader": 0, "generation": 0, "batch": number, "phase": 1, "asked_us": number, "ready_us": number}
+        writer.add([known.get(name) for name in names])
+    writer.close()
+
+
+def test_the_time_limit_of_a_trial_begins_with_its_first_minibatch(tmp_path: Path) -> None:
+    now = [0.0]
+    watch = watch_of(tmp_path, now, rule=TrialRule(limit_s=60.0, startup_s=200.0))
+    say(tmp_path, "entered")
+    now[0] = 150.0
+    assert not watch.over()
+    write_minibatches(tmp_path, 3)
+    now[0] = 151.0
+    assert not watch.over()
+    now[0] = 210.0
+    assert not watch.over()
+    now[0] = 212.0
+    assert watch.over() and watch.ended == "limit"
+
+
+def test_a_command_that_never_trains_is_ended_when_its_time_to_start_is_over(tmp_path: Path) -> None:
+    now = [0.0]
+    watch = watch_of(tmp_path, now, rule=TrialRule(limit_s=60.0, startup_s=200.0))
+    say(tmp_path, "entered")
+    now[0] = 199.0
+    assert not watch.over()
+    now[0] = 201.0
+    assert watch.over() and watch.ended == "limit"
 
 
 def test_a_command_that_is_about_to_change_a_file_is_ended_unless_that_is_allowed(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 A trial is over when its loop has taken `TrialRule.warm_up` minibatches (and all that the loader fetches ahead) and,
 after them, at least `TrialRule.minibatches` in at least `TrialRule.seconds`; a slow loop may end it with fewer after
-`TrialRule.most_seconds`. It is over before that where it would write files, needs too much memory, or runs without
-the recorder.
+`TrialRule.most_seconds`. Where a pass over the dataset is short, it goes on until one has begun. It is over before that
+where it would write files, needs too much memory, or runs without the recorder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgetrain.record import FolderStore, LoaderFacts, Process, Run, read_run
 from edgetrain.runner.recording import Progress
@@ -24,7 +23,7 @@ from edgetrain.runner.trial_guard import TrialGuard
 from edgetrain.runner.trial_hooked import unhooked_trainer
 from edgetrain.runner.trial_memory import MemoryWatch
 from edgetrain.runner.trial_processes import family
-from edgetrain.units import S_PER_US
+from edgetrain.runner.trial_turns import LoopTurns, find_turns
 
 EVENTS = "events-inside.jsonl"  # written by the hook
 POLL_S = 0.1
@@ -45,12 +44,23 @@ class TrialRule:
     seconds: float = 2.5
     most_seconds: float = 20.0  # a loop slower than that ends with at least `fewest`
     fewest: int = 8
-    limit_s: float = 180.0  # from the start of the command: the trial is given up
+    limit_s: float = 180.0  # from the first minibatch on: the trial is given up
+    startup_s: float = 300.0  # from the start of the command to its first minibatch
+    # A pass over the dataset that takes less is followed past the start of the next one, which costs time too: without
+    # that a slow setting would end before a pass begins, and only the fast ones would be charged for it.
+    pass_seconds: float = 5.0
 
-    def enough(self, count: int, seconds: float) -> bool:
-        """Whether this many minibatches after warm-up, in this time, are enough."""
-        full = count >= self.minibatches and seconds >= self.seconds
-        return full or (count >= self.fewest and seconds >= self.most_seconds)
+    def enough(self, count: int, seconds: float, pass_to_come: bool = False) -> bool:
+        """Whether this many minibatches after warm-up, in this time, are enough; `pass_to_come`: one begins soon."""
+        if count >= self.fewest and seconds >= self.most_seconds:
+            return True
+        return count >= self.minibatches and seconds >= self.seconds and not pass_to_come
+
+    def pass_to_come(self, turns: LoopTurns, length: int | None) -> bool:
+        """Whether no pass began after warm-up, although passes of this many minibatches are short."""
+        if not length or len(turns) < 2 or turns.begins_pass:
+            return False
+        return length * turns.seconds / (len(turns) - 1) <= self.pass_seconds
 
     def warm_up_of(self, loader: LoaderFacts | None) -> int:
         """Return the minibatches that do not count: at least `warm_up`, and all that the loader fetches ahead."""
@@ -95,6 +105,7 @@ class TrialWatch:
         self._hooked = False  # by a hook that says when it is loaded and which files are written
         self._entered: set[int] = set()
         self._wrote = False
+        self._trains_since_s: float | None = None  # when the first minibatch was seen
 
     def begin(self, session: int, hooked: bool = False) -> None:
         """The program begins, in a session of its own; `hooked`: it is a command that the hook should enter."""
@@ -115,16 +126,24 @@ class TrialWatch:
         if self.memory is not None and self.memory.exceeded():
             self.ended = "memory"
             return True
-        if now - self._began_s > place.rule.limit_s:
-            self.ended = "limit"
-            return True
         if now >= self._rows_s:
             self._rows_s = now + ROWS_EVERY_S
             size = sum(file.stat().st_size for file in self._run.glob("minibatches-*.ets"))
             if size != self._size:
                 self._size = size
-                self.ended = judge_rows(read_run(self._run, light=True), place.rule)
-        return self.ended in ("enough", "no loader")
+                run = read_run(self._run, light=True)
+                self.ended = judge_rows(run, place.rule)
+                if self._trains_since_s is None and count_rows(run, place.rule)[0]:
+                    self._trains_since_s = now
+        if self.ended == "by itself" and self._is_late(now):
+            self.ended = "limit"
+        return self.ended in ("enough", "no loader", "limit")
+
+    def _is_late(self, now_s: float) -> bool:
+        rule = self._place.rule
+        if self._trains_since_s is None:
+            return now_s - self._began_s > rule.startup_s
+        return now_s - self._trains_since_s > rule.limit_s
 
     def command_ended(self, status: int) -> None:
         """The command ended before it was ended: by itself, or by the hook because it was about to write a file."""
@@ -184,33 +203,29 @@ def judge_rows(run: Run, rule: TrialRule) -> str:
     """Return `enough` where every training process has enough minibatches, `no loader` where it will never have."""
     training = []
     for process in run.processes:
-        rows = process.minibatches
-        if not len(rows):
-            continue
-        trained = np.isin(rows["phase"], (1, 4))
-        fetched = trained & (rows["loader"] >= 0)
-        if np.count_nonzero(trained) >= STEPS_WITHOUT_LOADER and not fetched.any():
+        turns = find_turns(process.minibatches)
+        if not len(turns) and turns.steps_without_loader >= STEPS_WITHOUT_LOADER:
             return "no loader"
-        if fetched.any():
-            asked_s = np.sort(rows["asked_us"][fetched]) * S_PER_US
-            steady = asked_s[_warm_up(process, fetched, rule) :]
-            training.append(rule.enough(len(steady), float(steady[-1] - steady[0]) if len(steady) else 0.0))
+        if len(turns):
+            loader = _loader_of(process, turns)
+            steady = turns.after(rule.warm_up_of(loader))
+            to_come = rule.pass_to_come(steady, None if loader is None else loader.length)
+            training.append(rule.enough(len(steady), steady.seconds, to_come))
     return "enough" if training and all(training) else "by itself"
 
 
-def _warm_up(process: Process, fetched: NDArray[np.bool_], rule: TrialRule) -> int:
-    numbers = process.minibatches["loader"][fetched]
-    number = int(np.bincount(numbers).argmax()) if len(numbers) else None
-    return rule.warm_up_of(next((one for one in process.facts.loaders if one.loader == number), None))
+def _loader_of(process: Process, turns: LoopTurns) -> LoaderFacts | None:
+    """Return the loader that most minibatches came from; None where the record does not have it yet."""
+    number = int(np.bincount(turns.loader).argmax()) if len(turns) else None
+    return next((one for one in process.facts.loaders if one.loader == number), None)
 
 
 def count_rows(run: Run, rule: TrialRule) -> tuple[int, int]:
     """Return how many minibatches the process with the fewest has taken, and the least that it needs."""
     counts = []
     for process in run.processes:
-        rows = process.minibatches
-        if len(rows):
-            fetched = np.isin(rows["phase"], (1, 4)) & (rows["loader"] >= 0)
-            counts.append((int(np.count_nonzero(fetched)), _warm_up(process, fetched, rule) + rule.least))
+        if len(process.minibatches):
+            turns = find_turns(process.minibatches)
+            counts.append((len(turns), rule.warm_up_of(_loader_of(process, turns)) + rule.least))
     trained = [one for one in counts if one[0]] or counts
     return min(trained, default=(0, rule.warm_up + rule.least))
