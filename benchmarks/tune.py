@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ import yaml
 from edgetrain.api import tune
 from edgetrain.api.trial_measure import TrialMeasure
 from edgetrain.errors import EdgetrainError
+from edgetrain.recommendation import TuneTrial
 from edgetrain.record import FolderStore
 from edgetrain.runner import TrialGuard, TrialPlace, TrialRule, command_label
 from edgetrain.schema import LoaderArguments, build_experiment
@@ -177,23 +179,40 @@ def oom_kills() -> int:
     return int(words[words.index("oom_kill") + 1])
 
 
-def count_oom(listed: dict[str, Any], folder: Path, kept: Kept) -> dict[str, Any]:
+def tune_once(script: Script, workers: int, trials: int) -> Sequence[TuneTrial]:
+    """Tune a script that begins with this number of workers."""
+    return tune(script.command(workers), store=script.store, trials=trials, **script.settings).trials
+
+
+def count_oom(
+    listed: dict[str, Any],
+    folder: Path,
+    kept: Kept,
+    kills_so_far: Callable[[], int] = oom_kills,
+    search: Callable[[Script, int, int], Sequence[TuneTrial]] = tune_once,
+) -> dict[str, Any]:
     """Tune under the memory limit from several starts; count trials and kills."""
     script = Script("ram_limited", listed["scripts"]["ram_limited"], folder)
-    trials, refused, before = 0, 0, oom_kills()
+    trials, refused, kills = 0, 0, 0
     for start in itertools.cycle(listed["oom"]["starts"]):
         if trials >= listed["oom"]["trials"]:
             break
 
-        def once(workers: int = start) -> dict[str, int]:
-            result = tune(script.command(workers), store=script.store, trials=listed["most_trials"], **script.settings)
-            ran = sum(row.state != "refused" for row in result.trials)
-            return {"ran": ran, "refused": len(result.trials) - ran}
+        def once(workers: int = start) -> dict[str, Any]:
+            # Kills are kept with the entry, and of a search that failed too: a session that goes on counts from zero.
+            before, why = kills_so_far(), None
+            rows: Sequence[TuneTrial] = ()
+            try:
+                rows = search(script, workers, listed["most_trials"])
+            except EdgetrainError as error:
+                why = str(error)
+            ran = sum(row.state != "refused" for row in rows)
+            return {"ran": max(1, ran), "refused": len(rows) - ran, "kills": kills_so_far() - before, "why": why}
 
         found = kept.get(f"oom|{trials}|{start}", once)
-        trials, refused = trials + found["ran"], refused + found["refused"]
-        print("oom", start, found, "kills", oom_kills() - before, flush=True)
-    return {"trials": trials, "refused": refused, "kills": oom_kills() - before}
+        trials, refused, kills = trials + found["ran"], refused + found["refused"], kills + found["kills"]
+        print("oom", start, found, "kills", kills, flush=True)
+    return {"trials": trials, "refused": refused, "kills": kills}
 
 
 def main() -> None:
