@@ -40,7 +40,14 @@ from edgetrain.analysis.findings import (
     Verdict,
 )
 from edgetrain.analysis.joined_rows import RecordedRows, recorded_rows
-from edgetrain.analysis.loop import TrainingLoop, find_loop, find_loops, slowest, training_loader
+from edgetrain.analysis.loop import (
+    TrainingLoop,
+    find_loop,
+    find_loops,
+    loader_minibatches,
+    slowest,
+    training_loader,
+)
 from edgetrain.analysis.parts import Parts
 from edgetrain.analysis.resampling import FEWEST_RUNS, LEVEL, RESAMPLES, expansion, resampled_means
 from edgetrain.analysis.sample_size import SampleSize
@@ -139,6 +146,7 @@ __all__ = [
     "find_verdict",
     "is_launch_bound",
     "label",
+    "loader_minibatches",
     "lru_hit_share",
     "power_traces",
     "put_in_bins",

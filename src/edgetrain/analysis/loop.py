@@ -59,13 +59,28 @@ def slowest(loops: list[TrainingLoop]) -> TrainingLoop:
 
 
 def training_loader(loop: TrainingLoop) -> LoaderFacts | None:
-    """Return the loader that most of the trained minibatches came from; None where no loader was seen."""
+    """Return the loader that most of the trained minibatches came from; None where no loader was seen.
+
+    Loaders made at one place in the program (a new one for each epoch) count together; of those, it is the one with
+    most minibatches.
+    """
+    counts = loader_minibatches(loop)
+    together: dict[tuple[str, ...] | int, int] = {}
+    for loader, count in counts:
+        key = loader.made_at or loader.loader
+        together[key] = together.get(key, 0) + count
+    if not together:
+        return None
+    most = max(together, key=lambda key: together[key])
+    return max((each for each in counts if (each[0].made_at or each[0].loader) == most), key=lambda each: each[1])[0]
+
+
+def loader_minibatches(loop: TrainingLoop, first: int = 0) -> list[tuple[LoaderFacts, int]]:
+    """Return the loaders that the minibatches from `first` on came from, with how many came from each."""
     found = loop.process.minibatches.get("loader")
     if found is None or not len(loop.parts):
-        return None
-    numbers = found[loop.parts.rows]
-    numbers = numbers[numbers >= 0]
-    if not len(numbers):
-        return None
-    number = int(np.bincount(numbers).argmax())
-    return next((one for one in loop.process.facts.loaders if one.loader == number), None)
+        return []
+    numbers = found[loop.parts.rows[first:]]
+    counts = np.bincount(numbers[numbers >= 0])
+    known = [one for one in loop.process.facts.loaders if one.loader < len(counts)]
+    return [(one, int(counts[one.loader])) for one in known if counts[one.loader]]

@@ -121,6 +121,7 @@ def ranks(torch: Any, environment: Any = os.environ) -> dict[str, int | None]:
 def describe(loader: Any, number: int) -> dict[str, Any]:
     """Return the arguments of a loader, None where it has none of that name."""
     context = getattr(loader, "multiprocessing_context", None)
+    created, made_at, made_before, dataset = overrides.creation_of(loader)
     try:
         length = len(loader)
     except Exception:
@@ -131,7 +132,10 @@ def describe(loader: Any, number: int) -> dict[str, Any]:
         samples = None
     return {
         "loader": number,
-        "created": getattr(loader, overrides.CREATED, None),
+        "created": created,
+        "made_at": list(made_at),
+        "made_before": made_before,
+        "dataset": dataset,
         "workers": getattr(loader, "num_workers", None),
         "prefetch_factor": getattr(loader, "prefetch_factor", None),
         "batch_size": getattr(loader, "batch_size", None),
@@ -185,6 +189,7 @@ def collect(session: Any) -> dict[str, Any]:
         "main_thread_cost": {"per_minibatch_us": session.cost_us(), "minibatches": session.rows},
         "writer_cpu_s": session.writer_cpu_ns / 1e9,
         "written_bytes": session.written_bytes(),
+        "loader_places": [{"made_at": list(place), "made": made} for place, made in overrides.places()],
         "problems": list(session.problems),
         "ended": session.ended,
     }

@@ -25,6 +25,17 @@ class LoaderFacts:
     minibatch_bytes: float | None = None  # mean over some of them
     created: int | None = None  # its place in the order of creation; None: not made under `profile` or `tune`
     iterable: bool | None = None  # a stream, of which every worker has a copy
+    made_at: tuple[str, ...] = ()  # where in the program it was made: a hash per stack frame, innermost first
+    made_before: int | None = None  # loaders made at the same place before it
+    dataset: int | None = None  # which dataset, in the order in which loaders were made of them; None: not known
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderPlace:
+    """A place in a program where loaders are made, and how many were, iterated or not."""
+
+    made_at: tuple[str, ...] = ()
+    made: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +95,7 @@ class ProcessFacts:
     written_bytes: int | None = None
     problems: tuple[str, ...] = ()
     loaders: tuple[LoaderFacts, ...] = ()
+    loader_places: tuple[LoaderPlace, ...] = ()
     epochs: tuple[EpochFacts, ...] = ()
     ended: bool | None = None  # False: it was killed, or still runs
 

@@ -72,7 +72,7 @@ from edgetrain.schema.origin import Origin, weakest
 from edgetrain.schema.power import PowerSource
 from edgetrain.schema.setting import Declared, Scalar, Setting, settings_of
 from edgetrain.schema.tegrastats import TegrastatsLine, parse_tegrastats, total_rails
-from edgetrain.schema.tuning import LoaderArguments, LoaderMeasurement, MeasureLoader, RamUse
+from edgetrain.schema.tuning import LoaderArguments, LoaderMeasurement, LoaderTarget, MeasureLoader, RamUse
 from edgetrain.schema.version import SCHEMA
 
 __all__ = [
@@ -118,6 +118,7 @@ __all__ = [
     "LimitsGot",
     "LoaderArguments",
     "LoaderMeasurement",
+    "LoaderTarget",
     "Loading",
     "Measure",
     "MeasureLoader",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from edgetrain.schema.doubt import Doubt
 from edgetrain.schema.origin import Origin
 
 
@@ -31,6 +32,20 @@ class LoaderArguments:
         if self.workers:
             words += [f"prefetch_factor={self.prefetch}", f"persistent_workers={self.persistent}"]
         return ", ".join([*words, f"pin_memory={self.pin_memory}"])
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderTarget:
+    """Which loaders of a script are given other arguments: how the training loaders differ from its others.
+
+    With a place, all loaders made there; of those, with a period only some of each period, with datasets only theirs.
+    """
+
+    created: int  # the order of creation of the training loader in the first trial; without a place only this one
+    made_at: tuple[str, ...] = ()  # the place in the program, innermost frame first
+    datasets: tuple[int, ...] = ()  # in the order in which loaders were made of them; empty: all
+    period: int | None = None  # number of loaders made at this place after which the training ones come again
+    phases: tuple[int, ...] = ()  # which ones of a period
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +77,28 @@ class LoaderMeasurement:
     uses_gpu: bool
     iterable: bool
     run: str
+    behind: tuple[LoaderArguments, ...] = ()  # the different arguments of all loaders that the minibatches came from
+    processes: int = 1  # that train
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def e2e_s(self) -> float:
         """Time per minibatch, the starts of passes included."""
-        return sum(self.block_s) / len(self.block_s) + self.pass_s
+        return self.time_s()
 
     @property
     def energy_j(self) -> float | None:
         """Energy per minibatch."""
         return None if self.power_w is None else self.power_w * self.e2e_s
 
-    def cost(self, minimise: str) -> float:
+    def time_s(self, with_passes: bool = True) -> float:
+        """Return the time per minibatch, with or without what the starts of passes add."""
+        return sum(self.block_s) / len(self.block_s) + (self.pass_s if with_passes else 0.0)
+
+    def cost(self, minimise: str, with_passes: bool = True) -> float:
         """Return what is minimised: time, or energy where power is known."""
-        energy = self.energy_j
-        return self.e2e_s if minimise == "time" or energy is None else energy
+        time_s = self.time_s(with_passes)
+        return time_s if minimise == "time" or self.power_w is None else self.power_w * time_s
 
 
 class MeasureLoader(Protocol):
