@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from edgetrain.errors import TrialError
-from edgetrain.recommendation import LoaderSearch, SearchLimits, gain_interval
-from edgetrain.schema import LoaderArguments, LoaderMeasurement, Origin, RamUse
+from edgetrain.recommendation import LoaderSearch, SearchLimits, doubt_notes, gain_interval
+from edgetrain.schema import Doubt, LoaderArguments, LoaderMeasurement, Origin, RamUse
 
 MB = 1_000_000
 
@@ -31,6 +31,10 @@ class Bench:
     uses_gpu: bool = False
     power_w: Callable[[LoaderArguments], float] | None = None
     fails: Callable[[LoaderArguments], str | None] = lambda arguments: None
+    repeat_fails: Callable[[LoaderArguments], str | None] = lambda arguments: None  # from the second time on
+    repeat_w: float = 0.0  # more power from the second time on
+    doubts: Callable[[int], str | None] = lambda trial: None  # kind of the doubt about a trial
+    processes: int = 1
     asked: list[LoaderArguments] = field(default_factory=list)
     random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
 
@@ -42,7 +46,9 @@ class Bench:
         return max(fetch_s, self.step_s) + self.handover_s + (0.0 if arguments.persistent else self.pass_start_s)
 
     def __call__(self, arguments: LoaderArguments) -> LoaderMeasurement:
-        kind = self.fails(arguments)
+        again = arguments in self.asked
+        kind = self.fails(arguments) or (self.repeat_fails(arguments) if again else None)
+        doubt = self.doubts(len(self.asked))
         self.asked.append(arguments)
         if kind is not None:
             raise TrialError(f"failed with {arguments}", kind=kind)
@@ -51,7 +57,7 @@ class Bench:
         blocks = mean_s * factor * (1 + self.noise * self.random.standard_normal(6))
         stall = max(0.0, 1 - self.step_s / mean_s)
         workers = arguments.workers
-        peak = self.main_bytes + workers * self.worker_bytes
+        peak = self.processes * (self.main_bytes + workers * self.worker_bytes)
         return LoaderMeasurement(
             arguments,
             tuple(blocks.tolist()),
@@ -61,11 +67,13 @@ class Bench:
             stall,
             0.0,
             RamUse(peak, self.main_bytes, self.main_bytes // 2, self.worker_bytes if workers else None),
-            None if self.power_w is None else self.power_w(arguments),
+            None if self.power_w is None else self.power_w(arguments) + (self.repeat_w if again else 0.0),
             Origin.MEASURED,
             self.uses_gpu,
             False,
             "run",
+            processes=self.processes,
+            doubts=() if doubt is None else (Doubt(doubt, f"text of {doubt}"),),
         )
 
 
@@ -131,7 +139,10 @@ def test_settings_that_need_more_memory_than_the_ceiling_are_never_tried():
     limit = 400 * MB + 4 * 65 * MB
     found = tune(bench, arguments(1), replace(LIMITS, ram_bytes=limit))
     assert max(asked.workers for asked in bench.asked) <= 4
-    assert any(trial.state == "refused" and "above the ceiling" in trial.reason for trial in found.trials)
+    assert any(
+        trial.state == "refused" and "above the memory limit (--max-ram) of 660 MB" in trial.reason
+        for trial in found.trials
+    )
 
 
 def test_without_a_worker_seen_one_is_taken_to_copy_the_whole_main_process():
@@ -232,3 +243,102 @@ def test_the_90_percent_interval_of_a_gain_contains_it_in_90_percent_of_all_case
         gain = gain_interval(starts, bests, seed=seed)
         right += gain.lo <= truth <= gain.hi
     assert right >= 176
+
+
+@pytest.mark.parametrize("kind", ["failed", "memory"])
+def test_a_setting_that_fails_when_it_is_measured_again_gives_way_to_the_next_one(kind):
+    bench = Bench(fetch_s=0.030, cores=4, repeat_fails=lambda asked: kind if asked.workers == 4 else None)
+    found = tune(bench, arguments(0), replace(LIMITS, max_workers=4, trials=14))
+    assert found.found.workers != 4 and found.best.workers in (2, 3) and found.gain.lo > 0
+    assert any("4 workers" in note and f"not again ({kind}: " in note for note in found.notes)
+    assert len(bench.asked) <= 14
+
+
+def test_where_every_candidate_fails_when_it_is_measured_again_nothing_changes_and_the_reason_is_said():
+    bench = Bench(repeat_fails=lambda asked: "memory" if asked.workers else None)
+    found = tune(bench, arguments(0))
+    assert not found.changes and found.best == arguments(0)
+    assert any("not again (memory: " in note for note in found.notes)
+    assert len(bench.asked) <= LIMITS.trials
+
+
+def test_a_candidate_that_fails_at_the_end_of_all_trials_changes_nothing_and_more_trials_are_suggested():
+    bench = Bench(repeat_fails=lambda asked: "failed" if asked.workers == 4 else None, noise=0.001)
+    found = tune(bench, arguments(0), replace(LIMITS, max_workers=4, trials=8), proposed=[arguments(4)])
+    assert len(bench.asked) <= 8
+    assert found.best.workers != 4
+
+
+def test_a_setting_that_exceeds_the_power_limit_when_it_is_measured_again_is_not_recommended():
+    power = {0: 5.0, 1: 8.0, 2: 12.5}
+    bench = Bench(power_w=lambda asked: power.get(asked.workers, 60.0), repeat_w=1.0, noise=0.002)
+    found = tune(bench, arguments(0), replace(LIMITS, max_power_w=13.0, trials=14))
+    assert found.best.workers != 2
+    assert any("2 workers" in note and "draws 13.5 W, more than the 13 W allowed" in note for note in found.notes)
+
+
+def test_a_trial_with_a_doubt_about_its_time_is_measured_again_once_and_the_second_counts():
+    bench = Bench(doubts=lambda trial: "other_load" if trial == 1 else None)
+    found = tune(bench, arguments(0))
+    assert bench.asked[1] == bench.asked[2]
+    doubtful = [trial for trial in found.trials if trial.state == "doubtful"]
+    assert [trial.arguments for trial in doubtful] == [bench.asked[1]]
+    assert doubtful[0].reason == "measured again: text of other_load"
+    assert len(bench.asked) <= LIMITS.trials
+
+
+def test_a_doubt_that_stays_is_not_measured_against_again_and_again():
+    bench = Bench(doubts=lambda trial: "other_load" if trial else None)
+    found = tune(bench, arguments(0))
+    assert sum(trial.state == "doubtful" for trial in found.trials) == 1
+    always = Bench(doubts=lambda trial: "steal")
+    assert not any(trial.state == "doubtful" for trial in tune(always, arguments(0)).trials)
+
+
+def test_a_doubt_that_is_the_same_in_each_trial_is_only_told():
+    bench = Bench(doubts=lambda trial: "loader_in_another_thread")
+    found = tune(bench, arguments(0))
+    assert not any(trial.state == "doubtful" for trial in found.trials)
+    measured = [trial.measured for trial in found.trials if trial.measured is not None]
+    text = "text of loader_in_another_thread"
+    assert doubt_notes(measured) == [f"doubt about {len(measured)} of {len(measured)} trials: {text}"]
+    assert doubt_notes(measured[:1]) == [f"doubt about 1 of 1 trials: {text}"] and doubt_notes([]) == []
+
+
+@dataclass
+class Passing(Bench):
+    """A training whose passes cost time at their start, which only trials of fast settings reach."""
+
+    reaches_s: float = 0.020  # settings faster than that
+
+    def __call__(self, arguments: LoaderArguments) -> LoaderMeasurement:
+        found = super().__call__(arguments)
+        if self.time_s(arguments) > self.reaches_s:
+            return found
+        return replace(found, passes=2, pass_s=0.001 if arguments.persistent else 0.030)
+
+
+def test_the_start_of_a_pass_is_not_charged_to_the_settings_that_are_fast_enough_to_reach_it():
+    bench = Passing(fetch_s=0.030, cores=4)
+    found = tune(bench, arguments(0), replace(LIMITS, max_workers=4))
+    assert found.best.workers >= 3 and found.gain.value == pytest.approx(72.5, abs=6)
+    assert found.gain.value == pytest.approx(100 * (1 - found.best_s / found.start_s), abs=0.01)
+
+
+def test_persistent_workers_are_tried_where_a_pass_begins_in_any_trial():
+    bench = Passing(fetch_s=0.060, cores=4)
+    found = tune(bench, arguments(1), replace(LIMITS, max_workers=4))
+    assert bench(arguments(1)).passes == 0
+    assert found.best.persistent
+
+
+def test_each_of_several_training_processes_has_workers_and_minibatches_of_its_own():
+    one, two = Bench(), Bench(processes=2)
+    needed = []
+    for bench in (one, two):
+        search = LoaderSearch(bench, replace(LIMITS, ram_bytes=10**12))
+        start = bench(arguments(1))
+        assert start.ram is not None
+        search.run(replace(start, ram=replace(start.ram, minibatch_bytes=12e6)))
+        needed.append([search.ram_needed(arguments(workers)) for workers in (1, 9)])
+    assert needed[1][1] - needed[1][0] == pytest.approx(2 * (needed[0][1] - needed[0][0]), abs=8)

@@ -45,7 +45,7 @@ from edgetrain.recommendation.diagnosis import (
 from edgetrain.recommendation.evaluation import Evaluation, evaluate_table
 from edgetrain.recommendation.explanation import explain, spell_mode
 from edgetrain.recommendation.fits import Fit, judge
-from edgetrain.recommendation.gain import GainInterval, gain_interval
+from edgetrain.recommendation.gain import GainInterval, all_begin_passes, gain_interval, mean_time_s
 from edgetrain.recommendation.goals import (
     AXES,
     Goal,
@@ -65,7 +65,8 @@ from edgetrain.recommendation.hardware import (
     MediumCost,
     TrainingTarget,
 )
-from edgetrain.recommendation.loader_search import LoaderSearch, SearchLimits, SearchResult, SearchTrial
+from edgetrain.recommendation.loader_search import LoaderSearch
+from edgetrain.recommendation.loader_target import find_target
 from edgetrain.recommendation.pareto import (
     FrontierPoint,
     StockLoss,
@@ -104,8 +105,11 @@ from edgetrain.recommendation.rounds_costs import RoundCosts, RoundWay, evaluate
 from edgetrain.recommendation.rounds_planning import plan_round, round_ways
 from edgetrain.recommendation.rounds_simulation import simulate_rounds
 from edgetrain.recommendation.rounds_spread import Margins, RoundDraws, allowed_lateness, draw_rounds
+from edgetrain.recommendation.search_closing import SearchResult
+from edgetrain.recommendation.search_trials import SearchLimits, SearchTrial
 from edgetrain.recommendation.sensitivity import Elasticity, Sensitivity, sensitivity_of
 from edgetrain.recommendation.training import BatteryLife, JobCycle, Payback, WholeTraining
+from edgetrain.recommendation.trial_doubts import doubt_notes, passing_doubts
 from edgetrain.recommendation.trial_times import TrialTimes, measure_trial, training_loader, trial_times
 from edgetrain.recommendation.tuning import TuneBaseline, TunedSetting, TuneResult, TuneTrial, trial_row
 from edgetrain.recommendation.whole import TrainingQuestion, answer_phases, answer_training
@@ -194,6 +198,7 @@ __all__ = [
     "VerifiedRemedy",
     "WholeTraining",
     "Work",
+    "all_begin_passes",
     "allowed_lateness",
     "answer_limits",
     "answer_phases",
@@ -205,12 +210,14 @@ __all__ = [
     "choose",
     "confirm",
     "diagnose_run",
+    "doubt_notes",
     "draw_rounds",
     "evaluate_budgets",
     "evaluate_table",
     "evaluate_way",
     "explain",
     "find_row",
+    "find_target",
     "frontier",
     "frontier_with_intervals",
     "gain_interval",
@@ -218,10 +225,12 @@ __all__ = [
     "judge_answer",
     "knee",
     "load_published",
+    "mean_time_s",
     "measure_trial",
     "measurements_from",
     "parse_confidence",
     "parse_quantity",
+    "passing_doubts",
     "plan_round",
     "profiled_candidates",
     "rank_devices",

@@ -27,14 +27,34 @@ class GainInterval:
     hi: float
 
 
+def all_begin_passes(*groups: Sequence[LoaderMeasurement]) -> bool:
+    """Return whether a pass began in each of these trials: only then can what the starts of passes add be compared.
+
+    A fast setting gets to the next pass within a trial where a slow one does not, and would be charged for it alone.
+    """
+    return all(trial.passes > 0 for group in groups for trial in group)
+
+
+def mean_time_s(trials: Sequence[LoaderMeasurement], with_passes: bool) -> float:
+    """Return the mean time per minibatch of trials of one setting."""
+    return sum(trial.time_s(with_passes) for trial in trials) / len(trials)
+
+
+def mean_cost(trials: Sequence[LoaderMeasurement], minimise: str, with_passes: bool) -> float:
+    """Return the mean of what is minimised over trials of one setting."""
+    return sum(trial.cost(minimise, with_passes) for trial in trials) / len(trials)
+
+
 def gain_interval(
     starts: Sequence[LoaderMeasurement], bests: Sequence[LoaderMeasurement], minimise: str = "time", seed: int = 0
 ) -> GainInterval:
     """Return the gain; trials are resampled first, then blocks of minibatches within each, never single minibatches."""
     random = np.random.default_rng(seed)
-    gains = 100.0 * (1.0 - _draw(bests, minimise, random) / _draw(starts, minimise, random))
+    with_passes = all_begin_passes(starts, bests)
+    drawn = [_draw(trials, minimise, with_passes, random) for trials in (bests, starts)]
+    gains = 100.0 * (1.0 - drawn[0] / drawn[1])
     lo, hi = np.quantile(gains, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    value = 100.0 * (1.0 - _plain(bests, minimise) / _plain(starts, minimise))
+    value = 100.0 * (1.0 - mean_cost(bests, minimise, with_passes) / mean_cost(starts, minimise, with_passes))
     wider = _few_trials(len(starts), len(bests))
     return GainInterval(value, value - wider * max(0.0, value - float(lo)), value + wider * max(0.0, float(hi) - value))
 
@@ -47,18 +67,17 @@ def _few_trials(starts: int, bests: int) -> float:
     return quantile / NORMAL * (math.sqrt(fewest / (fewest - 1)) if fewest > 1 else 1.0)
 
 
-def _plain(trials: Sequence[LoaderMeasurement], minimise: str) -> float:
-    return sum(trial.cost(minimise) for trial in trials) / len(trials)
-
-
-def _draw(trials: Sequence[LoaderMeasurement], minimise: str, random: np.random.Generator) -> NDArray[np.float64]:
+def _draw(
+    trials: Sequence[LoaderMeasurement], minimise: str, with_passes: bool, random: np.random.Generator
+) -> NDArray[np.float64]:
     """Return resampled means of the cost, one per draw."""
     count = len(trials)
     drawn = np.empty((count, DRAWS, count))
     for place, trial in enumerate(trials):
         blocks = np.asarray(trial.block_s)
         picked = blocks[random.integers(len(blocks), size=(DRAWS, count, len(blocks)))].mean(axis=2)
-        drawn[place] = (picked + trial.pass_s) * trial.cost(minimise) / trial.e2e_s
+        pass_s = trial.pass_s if with_passes else 0.0
+        drawn[place] = (picked + pass_s) * trial.cost(minimise) / trial.e2e_s
     which = random.integers(count, size=(DRAWS, count))
     found: NDArray[np.float64] = np.take_along_axis(drawn, which[np.newaxis], axis=0)[0].mean(axis=1)
     return found

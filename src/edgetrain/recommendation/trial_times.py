@@ -1,4 +1,4 @@
-"""Reads one trial's record: which loader trained, with which arguments, and how long a minibatch took once steady."""
+"""Reads one trial's record: which loaders trained, with which arguments, and how long a minibatch took once steady."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetrain.analysis import TrainingLoop, find_loops, slowest, summarize
+from edgetrain.analysis import TrainingLoop, find_loops, loader_minibatches, slowest, summarize
 from edgetrain.analysis import training_loader as find_loader
 from edgetrain.errors import TrialError
 from edgetrain.record import LoaderFacts, Run
@@ -15,6 +15,7 @@ from edgetrain.schema import LoaderArguments, LoaderMeasurement, RamUse
 
 BLOCK = 8  # minibatches per block of the bootstrap: neighbours are not independent
 FEWEST = 8  # steady minibatches without which nothing is said
+EXPECTED = ("killed",)  # doubts that every trial has: it is ended by SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,9 @@ def measure_trial(run: Run, warm_up: int, ram: RamUse | None) -> LoaderMeasureme
         uses_gpu=loop.process.facts.gpu is not None or (summary.compute is not None and summary.compute.kind == "cuda"),
         iterable=bool(loader.iterable),
         run=run.id,
+        behind=tuple(dict.fromkeys(arguments_of(one) for one, _ in loader_minibatches(loop, warm_up))),
+        processes=max(1, len(run.training)),
+        doubts=tuple(doubt for doubt in summary.doubts if doubt.kind not in EXPECTED),
     )
 
 

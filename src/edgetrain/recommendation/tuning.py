@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from edgetrain.recommendation.answer import AppliedMode
 from edgetrain.recommendation.gain import GainInterval
-from edgetrain.recommendation.loader_search import SearchTrial
-from edgetrain.schema import LoaderArguments, Origin, PowerMode
+from edgetrain.recommendation.search_trials import SearchTrial
+from edgetrain.schema import Doubt, LoaderArguments, Origin, PowerMode
 from edgetrain.units import HZ_PER_MHZ
 
 
@@ -45,7 +45,7 @@ class TuneTrial:
     number: int
     role: str  # start | candidate | repeat | mode
     setting: TunedSetting
-    state: str  # measured | failed | ignored | memory | refused | too_short
+    state: str  # measured | doubtful (and measured again) | failed | ignored | memory | refused | too_short | writes
     reason: str | None
     e2e_s_per_minibatch: float | None
     power_w: float | None
@@ -54,6 +54,7 @@ class TuneTrial:
     minibatches: int | None
     ram_bytes: int | None
     run: str | None
+    doubts: tuple[Doubt, ...]  # about what was measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,4 +99,5 @@ def trial_row(number: int, trial: SearchTrial, power_mode: PowerMode | None, rol
         minibatches=None if found is None else found.minibatches,
         ram_bytes=None if found is None or found.ram is None else found.ram.peak_bytes,
         run=None if found is None else found.run,
+        doubts=() if found is None else found.doubts,
     )
