@@ -15,16 +15,26 @@ from typing import Any
 import psutil
 import pytest
 
-from edgetrain.api import tune
+from edgetrain.api import open_run, tune
 from edgetrain.api.trial_measure import ScriptWrites
+from edgetrain.api.tuning import most_workers, trials_left
+from edgetrain.cli import main
 from edgetrain.errors import UsageError, WorkloadError
 from edgetrain.recommendation import TuneResult
 from edgetrain.report import console, show_tuned
 from edgetrain.runner import TrialRule
+from edgetrain.schema import LoaderArguments, LoaderMeasurement, Origin
 from tests.schemas import check_document
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "tunable.py"
-QUICK = TrialRule(warm_up=4, minibatches=12, seconds=0.3, limit_s=100)
+QUICK = TrialRule(warm_up=4, minibatches=12, seconds=0.3, limit_s=100, pass_seconds=0.2)
+
+
+def measured(**more: Any) -> LoaderMeasurement:
+    arguments = LoaderArguments(0, None, False, False)
+    return LoaderMeasurement(
+        arguments, (0.01,), 0.0, 0, 8, 0.5, None, None, None, Origin.MEASURED, False, False, "run", **more
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -33,8 +43,8 @@ def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDGETRAIN_SIM_HOME", str(tmp_path / "sim"))
 
 
-def tuned(*words: str, **options: Any) -> TuneResult:
-    return tune([sys.executable, str(SCRIPT), *words], trials=7, rule=QUICK, **options)
+def tuned(*words: str, rule: TrialRule = QUICK, trials: int = 7, **options: Any) -> TuneResult:
+    return tune([sys.executable, str(SCRIPT), *words], trials=trials, rule=rule, **options)
 
 
 def test_a_script_that_waits_for_data_gets_workers_and_none_of_its_exit_handlers_runs(tmp_path: Path) -> None:
@@ -67,7 +77,39 @@ def test_a_script_that_sets_its_loader_itself_is_said_to_ignore_the_arguments() 
     result = tuned("--insist")
     states = [trial.state for trial in result.trials if trial.role != "start"]
     assert states == ["ignored"]  # it is not tried again
-    assert not result.changes and "ignores arguments" in result.notes[-1]
+    assert not result.changes and any("ignores arguments" in note for note in result.notes)
+
+
+def test_a_loader_that_is_made_anew_for_each_epoch_gets_the_arguments_in_all_of_them() -> None:
+    result = tuned("--anew", "at one place", "--samples", "24", "--fetch-ms", "40", "--step-ms", "2")
+    assert {trial.state for trial in result.trials} <= {"measured", "doubtful"}
+    assert {trial.setting.workers for trial in result.trials} > {0}
+    for trial in result.trials:
+        loaders = open_run(trial.run or "").main.facts.loaders
+        assert len(loaders) > 1 and {one.workers for one in loaders} == {trial.setting.workers}
+
+
+def test_a_trial_in_which_another_loader_trains_with_other_arguments_is_no_measurement() -> None:
+    result = tuned("--anew", "at two places", "--samples", "24", "--fetch-ms", "20", "--step-ms", "2")
+    tried = [trial for trial in result.trials if trial.role != "start"]
+    assert [trial.state for trial in tried] == ["ignored"]
+    assert "but the training used 0 workers" in str(tried[0].reason)
+    assert not result.changes
+
+
+def test_trials_that_end_before_the_script_writes_count_as_far_as_they_went(tmp_path: Path) -> None:
+    saved, long = tmp_path / "saved.pt", TrialRule(warm_up=4, minibatches=500, seconds=0.3, pass_seconds=0.0)
+    words = ("--save", str(saved), "--save-after", "60", "--fetch-ms", "24", "--step-ms", "8")
+    result = tuned(*words, rule=long, trials=6)
+    assert result.trials[0].role == "start" and result.trials[0].minibatches is not None
+    assert {trial.state for trial in result.trials} <= {"measured", "doubtful", "writes"}
+    assert not saved.exists() and result.files_written == ()
+    assert any("ended before the script changed" in note and str(saved) in note for note in result.notes)
+
+
+def test_a_script_that_is_too_slow_for_a_trial_is_told_of_the_option() -> None:
+    with pytest.raises(WorkloadError, match=r"within 1 s of the first one \(\d+ of at least 16; tune --trial-limit"):
+        tuned("--step-ms", "300", trial_limit=1.0)
 
 
 def test_a_script_that_fails_with_workers_is_left_as_it_is_and_its_words_are_shown() -> None:
@@ -107,12 +149,32 @@ def test_what_cannot_be_tuned_is_refused_with_the_reason(words, kind, message) -
         ({"trials": 3}, "needs at least 6"),
         ({"dry_run": True}, "give both"),
         ({"max_power_w": -1}, "above zero"),
+        ({"trial_limit": 0.0}, "--trial-limit must be above zero"),
+        ({"workers": 2, "batch_size": 64}, "^--workers, --batch-size cannot be set for a command.* apply --dataset"),
+        ({"cache": "cold"}, "--cache cold needs to know .* --dataset PATH"),
         ({"trial_args": '--name "a b'}, "cannot read --trial-args .* No closing quotation"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_runs(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         tune(["true"], **options)
+
+
+def test_the_command_line_refuses_only_settings_that_it_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "--workers", "2", "--", "true"]) == 2
+    assert "--workers cannot be set for a command" in capsys.readouterr().err
+    assert main(["tune", "--", "no-such-command"]) == 2
+    assert "cannot find the command 'no-such-command'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("asked", "starts", "left"), [(11, 1, 11), (11, 2, 10), (7, 2, 6), (6, 2, 6)])
+def test_a_start_that_was_measured_again_leaves_at_least_one_candidate(asked: int, starts: int, left: int) -> None:
+    assert trials_left(asked, starts) == left
+
+
+@pytest.mark.parametrize(("processes", "most"), [(1, 16), (2, 8), (4, 4), (16, 2)])
+def test_training_processes_share_the_cores_that_bound_their_workers(processes: int, most: int) -> None:
+    assert most_workers(8, measured(processes=processes)) == most
 
 
 def test_a_network_that_is_not_known_is_refused_with_the_list() -> None:

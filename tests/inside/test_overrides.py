@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from edgetrain.inside.overrides import read
-from edgetrain.record import read_run
+from edgetrain.analysis import find_loops, slowest
+from edgetrain.inside.overrides import Creations, place_of, read
+from edgetrain.recommendation import find_target, training_loader
+from edgetrain.record import Run, read_run
+from edgetrain.runner import LoaderChange
 from edgetrain.runner.command_trainee import hook_environment
+from edgetrain.schema import LoaderArguments, LoaderTarget
 
 SCRIPT = textwrap.dedent(
     """
@@ -90,3 +94,155 @@ def test_a_variable_that_is_not_ours_changes_nothing(text):
 def test_only_arguments_that_change_nothing_of_the_data_are_taken():
     found = read('{"created": 3, "num_workers": 1, "batch_size": 99, "shuffle": true}')
     assert found is not None and found.created == 3 and found.arguments == {"num_workers": 1}
+
+
+# Scripts that make their training loader more than once, or at the same place as others. A loader that is trained from
+# has batches of 4, one for evaluation of 5.
+SHAPES = {
+    "a new one for each epoch": """
+        for epoch in range(4):
+            train(DataLoader(data, 4, shuffle=True))
+            evaluate(DataLoader(data, 5))
+    """,
+    "for training and evaluation by one function": """
+        def make(batch_size):
+            return DataLoader(data, batch_size)
+
+        training, validation = make(4), make(5)
+        for epoch in range(3):
+            train(training)
+            evaluate(validation)
+    """,
+    "by one function for each epoch": """
+        def make(batch_size):
+            return DataLoader(data, batch_size)
+
+        for epoch in range(3):
+            evaluate(make(5))
+            train(make(4))
+    """,
+    "for each fold": """
+        for fold in range(3):
+            parts = torch.utils.data.random_split(data, [16, 4])
+            training = DataLoader(parts[0], 4)
+            validation = DataLoader(parts[1], 5)
+            for epoch in range(2):
+                train(training)
+                evaluate(validation)
+    """,
+    "by one statement, again for each fold": """
+        for fold in range(3):
+            parts = torch.utils.data.random_split(data, [16, 4])
+            loaders = [DataLoader(part, size) for part, size in zip(parts, (4, 5))]
+            train(loaders[0])
+            evaluate(loaders[1])
+    """,
+    "by one statement, once": """
+        parts = torch.utils.data.random_split(data, [16, 4])
+        loaders = [DataLoader(part, size) for part, size in zip(parts, (4, 5))]
+        for epoch in range(3):
+            train(loaders[0])
+            evaluate(loaders[1])
+    """,
+    "by one statement, of the same datasets again": """
+        parts = torch.utils.data.random_split(data, [16, 4])
+        for epoch, order in enumerate([(0, 1), (0, 1, 1), (1, 0)]):
+            for one in order:
+                loader = DataLoader(parts[one], (4, 5)[one])
+                (train, evaluate)[one](loader)
+    """,
+    "first here, then there": """
+        def make():
+            return DataLoader(data, 4)
+
+        train(make())
+        for epoch in range(3):
+            train(make())
+            evaluate(DataLoader(data, 5))
+    """,
+}
+MADE_AGAIN = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.arange(40.0).reshape(20, 2))
+net = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+
+
+def train(loader):
+    net.train()
+    for (x,) in loader:
+        net(x).sum().backward()
+        optimizer.step()
+
+
+def evaluate(loader):
+    net.eval()
+    with torch.no_grad():
+        for (x,) in loader:
+            net(x)
+
+
+if __name__ == "__main__":
+"""
+
+
+def recorded(folder: Path, script: Path, change: LoaderChange | None) -> Run:
+    run = folder / f"run-{change is not None}"
+    run.mkdir()
+    environment = hook_environment(run, "async", dict(os.environ))
+    if change is not None:
+        environment["EDGETRAIN_LOADER"] = change.variable()
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return read_run(run)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_training_loader_gets_the_arguments_and_no_other_does_where_it_is_made(tmp_path, shape):
+    script = tmp_path / "script.py"
+    script.write_text(MADE_AGAIN + textwrap.indent(textwrap.dedent(SHAPES[shape]), "    "))
+    before = recorded(tmp_path, script, None)
+    loop = slowest(find_loops(before))
+    target = find_target(loop, training_loader(before, loop))
+    after = recorded(tmp_path, script, LoaderChange(target, LoaderArguments(1, 3, False, False)))
+    found = {(one.batch_size, one.workers, one.prefetch_factor) for one in after.main.facts.loaders}
+    assert found == {(4, 1, 3), (5, 0, None)}
+    assert len(after.main.facts.loaders) == len(before.main.facts.loaders)
+
+
+def test_a_loader_that_no_rule_tells_apart_is_known_by_its_order_of_creation():
+    override = read('{"created": 2, "made_at": [], "num_workers": 1}')
+    assert override is not None
+    assert [number for number in range(4) if override.concerns(number, ("a",), number, 0)] == [2]
+
+
+def here() -> tuple[str, ...]:
+    return place_of(sys._getframe())
+
+
+def test_a_place_is_the_same_each_time_and_another_where_a_function_is_called_from_elsewhere():
+    places = [here() for _ in range(3)]
+    elsewhere = here()
+    assert places[0] == places[1] == places[2]
+    assert elsewhere[0] == places[0][0] and elsewhere != places[0]
+
+
+def test_datasets_are_numbered_in_the_order_in_which_loaders_are_made_of_them():
+    class Data:
+        pass
+
+    creations, data = Creations(), [Data(), Data()]
+    numbers = [creations.add(None, each)[3] for each in (data[0], data[1], data[0], [1, 2])]
+    assert numbers == [0, 1, 0, None]
+    assert creations.count == 4
+
+
+def test_the_variable_of_a_change_is_read_back_by_the_hook():
+    target = LoaderTarget(3, ("aa", "bb"), (0, 2), 5, (1, 4))
+    override = read(LoaderChange(target, LoaderArguments(2, 4, True, False)).variable())
+    assert override is not None
+    assert (override.created, override.made_at, override.period) == (3, ("aa", "bb"), 5)
+    assert (override.datasets, override.phases) == ({0, 2}, {1, 4})
+    assert override.arguments["num_workers"] == 2

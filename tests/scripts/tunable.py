@@ -14,6 +14,8 @@ parser.add_argument("--samples", type=int, default=2000)
 parser.add_argument("--epochs", type=int, default=100)
 parser.add_argument("--save")
 parser.add_argument("--save-at-exit")
+parser.add_argument("--save-after", type=int, default=0)
+parser.add_argument("--anew", choices=["at one place", "at two places"])
 parser.add_argument("--insist", action="store_true")
 parser.add_argument("--stream", action="store_true")
 parser.add_argument("--fail-with-workers", action="store_true")
@@ -38,6 +40,14 @@ class Stream(IterableDataset):
         return (Slow()[index] for index in range(given.samples))
 
 
+def one_loader():
+    return DataLoader(Slow(), 4, True, num_workers=given.workers)
+
+
+def another_loader():
+    return DataLoader(Slow(), 4, True, num_workers=given.workers)
+
+
 def main():
     network = torch.nn.Linear(8, 2)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
@@ -51,17 +61,23 @@ def main():
     if given.insist:
         loader.num_workers = given.workers
         loader.prefetch_factor = 2 if given.workers else None
-    if given.save:
+    if given.save and not given.save_after:
         torch.save(network.state_dict(), given.save)
     assert len(validation)
     batches = ((torch.randn(4, 8), torch.zeros(4, dtype=torch.long)) for _ in range(400)) if given.without_loader else None
-    for _ in range(given.epochs):
+    trained = 0
+    for epoch in range(given.epochs):
+        if given.anew:
+            loader = another_loader() if given.anew == "at two places" and epoch % 2 else one_loader()
         for inputs, labels in batches or loader:
             loss = torch.nn.functional.cross_entropy(network(inputs), labels)
             time.sleep(given.step_ms / 1e3)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+            trained += 1
+            if trained == given.save_after:
+                torch.save(network.state_dict(), given.save)
 
 
 if __name__ == "__main__":

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
-import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from edgetrain.api.boards import board_modes
 from edgetrain.api.loader_proposals import propose_workers
 from edgetrain.api.measure import read_power_mode
+from edgetrain.api.mode_tuning import ModeTuning
 from edgetrain.api.recommendation import apply_mode
 from edgetrain.api.records import StoreLike, open_store
-from edgetrain.api.trial_measure import TrialMeasure
+from edgetrain.api.trial_measure import TrialMeasure, name_files
+from edgetrain.api.tune_request import FEWEST_TRIALS, TRIALS, TuneOptions, tuned_experiment
 from edgetrain.device import open_device
-from edgetrain.errors import DeviceError, EdgetrainError, NeedsRoot, TrialError, UsageError
+from edgetrain.errors import EdgetrainError, TrialError, UsageError
 from edgetrain.recommendation import (
     GainInterval,
-    Goal,
-    GoalLimits,
     LoaderSearch,
     SearchLimits,
-    SearchResult,
     SearchTrial,
     TuneBaseline,
     TunedSetting,
     TuneResult,
     TuneTrial,
-    gain_interval,
-    search,
-    spell_mode,
+    doubt_notes,
+    passing_doubts,
     trial_row,
 )
 from edgetrain.record import Run
@@ -42,62 +37,17 @@ from edgetrain.runner import (
     TrialGuard,
     TrialPlace,
     TrialRule,
-    check_command,
-    command_label,
     read_allowance,
     writable_folders,
 )
-from edgetrain.schema import (
-    Experiment,
-    LoaderArguments,
-    LoaderMeasurement,
-    Measure,
-    ModeMeasurement,
-    PowerMode,
-    Scalar,
-    build_experiment,
-)
-from edgetrain.units import parse_bytes, spell, spell_bytes
-from edgetrain.workload import CATALOG, is_own
+from edgetrain.schema import Experiment, LoaderArguments, LoaderMeasurement, PowerMode, Scalar
+from edgetrain.units import parse_bytes, spell_bytes
 
-TRIALS = 11  # a third of a small grid: 4 worker counts x 4 prefetch depths x persistent or not, and no workers
-FEWEST_TRIALS = 6
-MODE_TRIALS = 6  # of power modes, besides
-CLOSING = 2  # pairs of start and best at the end, where the mode changes too
 MOST_WORKERS = 16
 READS_BYTES_PER_S = 1e6  # the first trial read from storage; the ones after it find the same data in memory
 
 Propose = Callable[[Run], Sequence[LoaderArguments]]
 OnTrial = Callable[[TuneTrial], None]
-
-
-@dataclass(frozen=True, slots=True)
-class TuneOptions:
-    """How to tune."""
-
-    minimize: str = "time"  # time | energy
-    max_power_w: float | None = None
-    max_ram: str | None = None
-    trials: int = TRIALS
-    trial_args: str = ""
-    allow_writes: bool = False
-    apply: bool = False
-    dry_run: bool = False
-    writable: tuple[str, ...] = ()  # folders in which trials may write
-
-    def check(self) -> None:
-        """Refuse what contradicts itself."""
-        if self.minimize not in ("time", "energy"):
-            raise UsageError(f"--minimize is time or energy, not {self.minimize!r}")
-        if self.trials < FEWEST_TRIALS:
-            raise UsageError(
-                f"--trials is {self.trials}; a search needs at least {FEWEST_TRIALS}: one of the start, one of another "
-                "setting and four to repeat them"
-            )
-        if self.max_power_w is not None and not self.max_power_w > 0:
-            raise UsageError(f"--max-power-w must be above zero, not {self.max_power_w:g}")
-        if self.dry_run and not self.apply:
-            raise UsageError("--dry-run shows what --apply would set; give both")
 
 
 def tune(
@@ -110,6 +60,7 @@ def tune(
     trial_args: str = "",
     allow_writes: bool = False,
     allow_writes_in: Sequence[Path | str] = (),
+    trial_limit: float | None = None,
     apply: bool = False,
     dry_run: bool = False,
     device: str = "auto",
@@ -126,23 +77,34 @@ def tune(
 
     `training` is a command (`["python", "train.py"]`) or a network (`"mobilenet_v3"`); `minimize` is `time` or
     `energy`. `trial_args` are added to the command; `max_ram` (`4GiB`) is the most that a trial may use; trials may
-    change files in the folders `allow_writes_in`; `apply` sets the power mode that was found. `settings` are those of
-    `edgetrain run`: dataset, cache, lab limits. `propose` suggests what to try first from the record of the start; left
+    change files in the folders `allow_writes_in`; `trial_limit` are the seconds from its first minibatch on after which
+    a trial is given up; `apply` sets the power mode that was found. `settings` are those of `edgetrain run`; of a
+    command only dataset, cache and lab limits. `propose` suggests what to try first from the record of the start; left
     out, the pipeline model does.
     """
-    writable = writable_folders(allow_writes_in)
-    options = TuneOptions(minimize, max_power_w, max_ram, trials, trial_args, allow_writes, apply, dry_run, writable)
+    options = TuneOptions(
+        minimize=minimize,
+        max_power_w=max_power_w,
+        max_ram=max_ram,
+        trials=trials,
+        trial_args=trial_args,
+        allow_writes=allow_writes,
+        apply=apply,
+        dry_run=dry_run,
+        trial_limit=trial_limit,
+        writable=writable_folders(allow_writes_in),
+    )
     options.check()
     mode = read_power_mode(power_mode, device)
     campaign = time.strftime("tune-%Y%m%d-%H%M%S")
-    experiment = _experiment(training, options, settings, mode, campaign)
+    experiment = tuned_experiment(training, options, settings, mode, campaign)
     allowance = read_allowance()
     ceiling = _ceiling(options, allowance)
     place = TrialPlace(
         store=open_store(store),
         device=device,
         like=like,
-        rule=rule or TrialRule(),
+        rule=options.rule(rule),
         most_bytes=ceiling,
         progress=progress or (lambda stage, done, total: None),
         unified=open_device(device).spec.kind == "jetson",
@@ -161,33 +123,25 @@ def tune(
     return replace(result, applied=apply_mode(tuning.best_mode, device, options.dry_run))
 
 
-def _experiment(
-    training: str | Sequence[str],
-    options: TuneOptions,
-    settings: dict[str, Scalar],
-    mode: PowerMode | None,
-    campaign: str,
-) -> Experiment:
-    words = (training,) if isinstance(training, str) else tuple(str(word) for word in training)
-    if len(words) == 1 and (words[0] in CATALOG or is_own(words[0])):
-        if options.trial_args:
-            raise UsageError("--trial-args adds arguments to a command; a network has none")
-        return build_experiment({"network": words[0], **settings}, mode, campaign=campaign)
-    try:
-        check_command(words)
-    except UsageError as error:
-        named = f"; or name a network: {', '.join(CATALOG)}" if len(words) == 1 else ""
-        raise UsageError(f"{error}{named}") from None
-    try:
-        command = (*words, *shlex.split(options.trial_args))
-    except ValueError as error:
-        raise UsageError(f"cannot read --trial-args {options.trial_args!r} as arguments: {error}") from None
-    return build_experiment({"network": command_label(words), **settings}, mode, command, campaign=campaign)
-
-
 def _ceiling(options: TuneOptions, allowance: Allowance) -> int:
     free = int(RAM_SHARE * allowance.memory_bytes)
     return free if options.max_ram is None else min(free, parse_bytes(options.max_ram))
+
+
+def trials_left(asked: int, starts: int) -> int:
+    """Return how many trials the search may make, that of the start included.
+
+    A start that was measured again counts, but not where no trial would be left for a candidate.
+    """
+    return max(FEWEST_TRIALS, asked - starts + 1)
+
+
+def most_workers(cores: int, start: LoaderMeasurement) -> int:
+    """Return the most workers that are tried, of each training process.
+
+    Workers that wait for storage do not use a core: twice as many as cores can still help.
+    """
+    return max(min(2 * max(1, cores // start.processes), MOST_WORKERS), start.arguments.workers)
 
 
 class _Tuning:
@@ -207,6 +161,7 @@ class _Tuning:
         self.best_mode: PowerMode | None = None
         self._allowance, self._ceiling, self._on_trial = allowance, ceiling, on_trial
         self._rows: list[TuneTrial] = []
+        self._measured: list[LoaderMeasurement] = []
         self._notes: list[str] = []
 
     def run(self, propose: Propose | None, search_modes: bool) -> TuneResult:
@@ -217,7 +172,7 @@ class _Tuning:
         limits = SearchLimits(
             max_workers=self._max_workers(start),
             ram_bytes=self._ceiling,
-            trials=self.options.trials - len(self._rows) + 1,
+            trials=trials_left(self.options.trials, len(self._rows)),
             minimise=self.options.minimize,
             # Where modes are searched too, they keep the limit.
             max_power_w=None if search_modes else self.options.max_power_w,
@@ -235,8 +190,14 @@ class _Tuning:
             self._notes.append(
                 "the script ignores arguments set from outside: only what it does by itself was measured"
             )
-        mode_found = self._search_modes(start, found) if search_modes else None
-        return mode_found or self._answer(start, found.best, found.gain, found.start_s, found.best_s, None)
+        if search_modes:
+            modes = ModeTuning(self.measure, self.options, self.place.device, self._add)
+            chosen = modes.run(start, found.best)
+            self._notes += modes.notes
+            if chosen is not None:
+                self.best_mode = chosen.mode
+                return self._answer(start, found.best, chosen.gain, chosen.start_s, chosen.best_s, chosen.mode)
+        return self._answer(start, found.best, found.gain, found.start_s, found.best_s, None)
 
     def _proposed(
         self, start: LoaderMeasurement, limits: SearchLimits, propose: Propose | None
@@ -259,16 +220,12 @@ class _Tuning:
             raise UsageError("no power was measured here, so energy cannot be minimised; leave --minimize energy out")
         if self.options.max_power_w is not None and start.power_w is None:
             raise UsageError("no power was measured here, so --max-power-w cannot be kept; leave it out")
-        self._add(SearchTrial(start.arguments, "start", start, "measured"))
-        cache = self.experiment.loading.cache
-        if cache == "keep" and (start.read_bytes_per_s or 0.0) > READS_BYTES_PER_S:
-            start = self.measure(start.arguments)
-            self._add(SearchTrial(start.arguments, "start", start, "measured"))
-            if (start.read_bytes_per_s or 0.0) < READS_BYTES_PER_S:
-                self._notes.append(
-                    "the first trial read its data from storage, the others found it in memory; to tune for a dataset "
-                    "that does not stay in memory, give --dataset PATH --cache cold"
-                )
+        start = self._start_again(start)
+        if len(set(start.behind)) > 1:
+            self._notes.append(
+                f"the training takes its minibatches from loaders with different arguments ("
+                f"{'; '.join(map(str, start.behind))}): the one that most of them come from is tuned"
+            )
         if start.iterable:
             self._notes.append(
                 "the dataset is a stream (IterableDataset): the number of workers is left as it is, because workers "
@@ -276,86 +233,44 @@ class _Tuning:
             )
         return start
 
+    def _start_again(self, start: LoaderMeasurement) -> LoaderMeasurement:
+        """Measure the training as it is again where the first trial is no measure of those that follow."""
+        reads = (start.read_bytes_per_s or 0.0) > READS_BYTES_PER_S
+        from_storage = reads and self.experiment.loading.cache == "keep"
+        doubts = passing_doubts(start)
+        first = SearchTrial(start.arguments, "start", start, "measured")
+        if not from_storage and not doubts:
+            self._add(first)
+            return start
+        why = "it read its data from storage" if from_storage else doubts[0].text
+        self._add(replace(first, state="doubtful", reason=f"measured again: {why}"))
+        try:
+            again = self.measure(start.arguments)
+        except TrialError as error:
+            self._add(replace(first, measured=None, state=error.kind, reason=str(error)))
+            return start
+        self._add(replace(first, measured=again))
+        if from_storage and (again.read_bytes_per_s or 0.0) < READS_BYTES_PER_S:
+            self._notes.append(
+                "the first trial read its data from storage, the others found it in memory; to tune for a dataset "
+                "that does not stay in memory, give --dataset PATH --cache cold"
+            )
+        return again
+
     def _max_workers(self, start: LoaderMeasurement) -> int:
         cores, limits = self._allowance.usable_cores, self.experiment.limits
         if self.experiment.workload.command is None and self.place.device.startswith("sim"):
             cores = open_device(self.place.device).spec.cores or cores  # nothing trains on this machine
         if limits.cores is not None:
             cores = min(cores, limits.cores)
-        # Workers that wait for storage do not use a core: twice as many as cores can still help.
-        return max(min(2 * cores, MOST_WORKERS), start.arguments.workers)
+        return most_workers(cores, start)
 
-    def _add(self, trial: SearchTrial, role: str | None = None) -> None:
-        row = trial_row(len(self._rows), trial, self.measure.mode, role)
+    def _add(self, trial: SearchTrial) -> None:
+        row = trial_row(len(self._rows), trial, self.measure.mode)
         self._rows.append(row)
+        if trial.measured is not None and trial.state == "measured":
+            self._measured.append(trial.measured)
         self._on_trial(row)
-
-    # Power modes
-
-    def _search_modes(self, start: LoaderMeasurement, found: SearchResult) -> TuneResult | None:
-        """Search power modes with the best loader arguments; None where none is better."""
-        if start.power_w is None:
-            self._notes.append("the device has power modes, but no power was measured: they were left as they are")
-            return None
-        goal = Goal(self.options.minimize, GoalLimits(max_power_w=self.options.max_power_w))
-        try:
-            chosen = search(board_modes(self.place.device).modes, goal, self._measure_mode(found.best), MODE_TRIALS)
-        except NeedsRoot as error:
-            self._notes.append(f"power modes were left as they are: {error}")
-            return None
-        finally:
-            self.measure.mode = None
-        if chosen.choice.best is None:
-            self._notes.append("no power mode keeps the limits")
-            return None
-        return self._confirm_mode(start, found, chosen.choice.best.mode)
-
-    def _measure_mode(self, arguments: LoaderArguments) -> Measure:
-        def measure(mode: PowerMode) -> ModeMeasurement:
-            self.measure.mode = mode
-            began_s = time.monotonic()
-            try:
-                found = self.measure(arguments)
-            except TrialError as error:
-                raise DeviceError(f"could not measure {mode}: {error}") from error
-            self._add(SearchTrial(arguments, "mode", found, "measured"))
-            if found.power_w is None:
-                raise DeviceError(f"the trial {found.run} has no power reading")
-            took_s = time.monotonic() - began_s
-            return ModeMeasurement(mode, found.e2e_s, found.power_w, found.origin, found.e2e_s, cost_s=took_s)
-
-        return measure
-
-    def _confirm_mode(self, start: LoaderMeasurement, found: SearchResult, mode: PowerMode) -> TuneResult:
-        """Measure the original and the best setting alternately, and keep the original if the gain is not certain."""
-        starts: list[LoaderMeasurement] = []
-        bests: list[LoaderMeasurement] = []
-        for _ in range(CLOSING):
-            for arguments, held, kept in ((start.arguments, None, starts), (found.best, mode, bests)):
-                self.measure.mode = held
-                with contextlib.suppress(TrialError):
-                    measured = self.measure(arguments)
-                    kept.append(measured)
-                    self._add(SearchTrial(arguments, "repeat", measured, "measured"))
-        self.measure.mode = None
-        if not starts or not bests:
-            raise EdgetrainError(f"the power mode {spell_mode(mode)} could not be measured again")
-        gain = gain_interval(starts, bests, self.options.minimize)
-        start_s, best_s = (sum(one.e2e_s for one in each) / len(each) for each in (starts, bests))
-        limit = self.options.max_power_w
-        over = limit is not None and any((one.power_w or 0.0) > limit for one in starts)
-        if over:
-            self._notes.append(
-                f"the training as it is draws {spell(start.power_w, 'W')}, more than the {spell(limit, 'W')} allowed"
-            )
-        if gain.lo > 0 or over:
-            self.best_mode = mode
-            return self._answer(start, found.best, gain, start_s, best_s, mode)
-        self._notes.append(
-            f"{spell_mode(mode)} is the best power mode, but its gain of {gain.value:.1f} % ({gain.lo:.1f} to "
-            f"{gain.hi:.1f} %) is not certain: the mode is left as it is"
-        )
-        return self._answer(start, found.best, found.gain, found.start_s, found.best_s, None)
 
     def _answer(
         self,
@@ -368,11 +283,17 @@ class _Tuning:
     ) -> TuneResult:
         if best == start.arguments and mode is None:
             gain = GainInterval(0.0, 0.0, 0.0)
+        self._notes += doubt_notes(self._measured)
+        if self.measure.spared:
+            self._notes.append(
+                f"{self.measure.ended_before_writing} trials were ended before the script changed "
+                f"{name_files(self.measure.spared)}: add arguments that stop it (--trial-args), or give --allow-writes"
+            )
         refused = [row for row in self._rows if row.state in ("refused", "memory")]
         if refused:
             self._notes.append(
-                f"{len(refused)} settings were left out: they would need more than the {spell_bytes(self._ceiling)} of "
-                "memory that a trial may use"
+                f"{len(refused)} settings were left out: they need more than the memory limit (--max-ram) of "
+                f"{spell_bytes(self._ceiling)}"
             )
         return TuneResult(
             best=TunedSetting.of(best, mode),

@@ -58,6 +58,16 @@ def with_settings(declared: Iterable[Declared]) -> Callable[[Callable[..., Any]]
     return decorate
 
 
+def given_settings(context: typer.Context, settings: Settings) -> Settings:
+    """Return the settings that the command line names, without those left at their defaults."""
+    named = {}
+    for name, value in settings.items():
+        source = context.get_parameter_source(name)
+        if source is not None and not source.name.startswith("DEFAULT"):
+            named[name] = value
+    return named
+
+
 def _is_option(parameter: inspect.Parameter) -> bool:
     """Whether a parameter of a command is an option, not an argument."""
     extras = getattr(parameter.annotation, "__metadata__", ())

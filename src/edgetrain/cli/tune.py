@@ -10,7 +10,7 @@ from edgetrain.api import tune as find_best
 from edgetrain.cli.options import AllowWritesInOption, AllowWritesOption, DeviceOption, JsonOption, StoreOption
 from edgetrain.cli.output import print_note, print_result
 from edgetrain.cli.progress import record_kept
-from edgetrain.cli.settings import Settings, options_named, with_settings
+from edgetrain.cli.settings import Settings, given_settings, options_named, with_settings
 from edgetrain.report import show_trial, show_tuned
 
 OFFERED = options_named(
@@ -18,6 +18,17 @@ OFFERED = options_named(
     "compute_ms", "storage", "page_cache", "cores", "cpu_share", "power_mode", "full_fan",
     dataset="Folder of the dataset that is read; --cache needs it. With a network, default: a generated dataset.",
 )  # fmt: skip
+
+CommandArgument = Annotated[
+    list[str],
+    typer.Argument(
+        help="Your training command, after --, as you would type it in a shell; or a network (mobilenet_v3)."
+    ),
+]
+TrialLimit = Annotated[
+    float | None,
+    typer.Option(help="Give a trial up after this many seconds from its first minibatch on; default: 180."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -27,13 +38,9 @@ def register(app: typer.Typer) -> None:
 
 @with_settings(OFFERED)
 def tune(
-    command: Annotated[
-        list[str],
-        typer.Argument(
-            help="Your training command, after --, as you would type it in a shell; or a network (mobilenet_v3)."
-        ),
-    ],
+    command: CommandArgument,
     settings: Settings,
+    context: typer.Context,
     minimize: Annotated[
         str, typer.Option("--minimize", "--minimise", help="What to minimise: time or energy per minibatch.")
     ] = "time",
@@ -41,12 +48,13 @@ def tune(
     max_ram: Annotated[
         str | None, typer.Option(help="Limit on the memory of a trial: 4GiB; default: 90 % of the available memory.")
     ] = None,
-    trials: Annotated[int, typer.Option(help="Largest number of trials of loader arguments.")] = 11,
+    trials: Annotated[int, typer.Option(help="Maximum number of trials of loader arguments.")] = 11,
     trial_args: Annotated[
         str, typer.Option(help='Arguments added to your command in trials only: "--epochs 1 --no-save".')
     ] = "",
     allow_writes: AllowWritesOption = False,
     allow_writes_in: AllowWritesInOption = None,
+    trial_limit: TrialLimit = None,
     apply: Annotated[bool, typer.Option("--apply", help="Set the best power mode on the board.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --apply: show what would be set.")] = False,
     device: DeviceOption = "auto",
@@ -59,7 +67,7 @@ def tune(
     """Find the best DataLoader arguments and power mode for your own training script, by short trials of it.
 
     The script is not changed. Each trial takes seconds and is then killed, so that it saves nothing. Options such as
-    --batch-size and --workers apply only if a network is given instead of a command.
+    --batch-size and --workers are for a network that is given instead of a command.
 
     Example: edgetrain tune -- python train.py --epochs 2
     """
@@ -73,6 +81,7 @@ def tune(
             trial_args=trial_args,
             allow_writes=allow_writes,
             allow_writes_in=allow_writes_in or (),
+            trial_limit=trial_limit,
             apply=apply,
             dry_run=dry_run,
             device=device,
@@ -82,6 +91,6 @@ def tune(
             progress=None,
             propose=None,
             rule=None,
-            **settings,
+            **given_settings(context, settings),
         )
     print_result(result, show_tuned, json)

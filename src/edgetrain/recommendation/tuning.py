@@ -83,12 +83,12 @@ def mode_text(mode: PowerMode) -> str:
     return "/".join([str(mode.cores), *(f"{hertz / HZ_PER_MHZ:g}" for hertz in clocks)])
 
 
-def trial_row(number: int, trial: SearchTrial, power_mode: PowerMode | None, role: str | None = None) -> TuneTrial:
+def trial_row(number: int, trial: SearchTrial, power_mode: PowerMode | None) -> TuneTrial:
     """Return one trial of a search as the answer shows it."""
     found = trial.measured
     return TuneTrial(
         number=number,
-        role=role or trial.role,
+        role=trial.role,
         setting=TunedSetting.of(trial.arguments, power_mode),
         state=trial.state,
         reason=trial.reason,

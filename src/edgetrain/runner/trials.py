@@ -34,7 +34,7 @@ from edgetrain.runner.trial_processes import Survivor, kill_session
 from edgetrain.runner.trial_watch import TrialPlace, TrialRule, TrialWatch, count_rows
 from edgetrain.runner.user import SudoUser, owned_by, sudo_user
 from edgetrain.runner.workload_trainee import WorkloadTrainee
-from edgetrain.schema import Experiment, LoaderArguments
+from edgetrain.schema import Experiment, LoaderArguments, LoaderTarget
 
 LOADER_ARGUMENTS, LIST_WRITES = "EDGETRAIN_LOADER", "EDGETRAIN_LIST_WRITES"  # read by the hook
 LIST_ONLY, STOP_AT_WRITES = "1", "stop"  # values of the second
@@ -61,16 +61,20 @@ class ProcessesLeft(EdgetrainError):
 
 @dataclass(frozen=True, slots=True)
 class LoaderChange:
-    """The loader to change, by its place in the order of creation, and its arguments."""
+    """The loaders to change, and their arguments."""
 
-    created: int
+    target: LoaderTarget
     arguments: LoaderArguments
 
     def variable(self) -> str:
         """Return the JSON that the hook reads."""
-        given = self.arguments
+        given, target = self.arguments, self.target
         document = {
-            "created": self.created,
+            "created": target.created,
+            "made_at": target.made_at,
+            "datasets": target.datasets,
+            "period": target.period,
+            "phases": target.phases,
             "num_workers": given.workers,
             "prefetch_factor": given.prefetch,
             "pin_memory": given.pin_memory,
