@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from edgetrain.analysis import (
@@ -177,6 +178,20 @@ def test_the_size_of_a_minibatch_is_that_of_the_loader_that_was_trained_from():
     assert training_loader(slowest(find_loops(run))) == trained
     size = next(each for each in find_verdict(run, summarize(run)).evidence if each.fact == "minibatch_bytes")
     assert size.value == 4e6
+
+
+def test_loaders_that_were_made_at_one_place_count_together():
+    run = Training(workers=1, epochs=1).run()
+    rows, facts = run.main.minibatches, run.main.facts.loaders[0]
+    numbers = np.arange(len(rows)) % 5  # two of five minibatches come from a loader that is made only once
+    columns = {name: rows[name] for name in rows}
+    minibatches = ArrayTable({**columns, "loader": np.where(numbers < 2, 0, numbers)})
+    loaders = (
+        replace(facts, made_at=("once",)),
+        *(replace(facts, loader=one, made_at=("again",)) for one in (2, 3, 4)),
+    )
+    process = replace(run.main, minibatches=minibatches, facts=replace(run.main.facts, loaders=loaders))
+    assert training_loader(find_loop(process)).made_at == ("again",)
 
 
 def test_a_loop_without_minibatches_has_no_training_loader():
