@@ -97,9 +97,16 @@ def test_a_trial_in_which_another_loader_trains_with_other_arguments_is_no_measu
     assert not result.changes
 
 
-def test_trials_that_end_before_the_script_writes_count_as_far_as_they_went(tmp_path: Path) -> None:
+def test_a_script_that_writes_later_on_in_its_first_trial_stops_tuning(tmp_path: Path) -> None:
     saved, long = tmp_path / "saved.pt", TrialRule(warm_up=4, minibatches=500, seconds=0.3, pass_seconds=0.0)
-    words = ("--save", str(saved), "--save-after", "60", "--fetch-ms", "24", "--step-ms", "8")
+    with pytest.raises(ScriptWrites, match=r"before it changed .*saved\.pt"):
+        tuned("--save", str(saved), "--save-after", "60", "--fetch-ms", "8", "--step-ms", "4", rule=long)
+    assert not saved.exists()
+
+
+def test_later_trials_that_end_before_the_script_writes_count_as_far_as_they_went(tmp_path: Path) -> None:
+    saved, long = tmp_path / "saved.pt", TrialRule(warm_up=4, minibatches=80, seconds=0.3, pass_seconds=0.0)
+    words = ("--save", str(saved), "--save-after", "60", "--save-with-workers", "--fetch-ms", "24", "--step-ms", "8")
     result = tuned(*words, rule=long, trials=6)
     assert result.trials[0].role == "start" and result.trials[0].minibatches is not None
     assert {trial.state for trial in result.trials} <= {"measured", "doubtful", "writes"}

@@ -15,6 +15,7 @@ parser.add_argument("--epochs", type=int, default=100)
 parser.add_argument("--save")
 parser.add_argument("--save-at-exit")
 parser.add_argument("--save-after", type=int, default=0)
+parser.add_argument("--save-with-workers", action="store_true")
 parser.add_argument("--anew", choices=["at one place", "at two places"])
 parser.add_argument("--insist", action="store_true")
 parser.add_argument("--stream", action="store_true")
@@ -76,7 +77,7 @@ def main():
             loss.backward()
             optimizer.step()
             trained += 1
-            if trained == given.save_after:
+            if trained == given.save_after and (loader.num_workers or not given.save_with_workers):
                 torch.save(network.state_dict(), given.save)
 
 

@@ -142,8 +142,8 @@ class TrialMeasure:
             raise UsageError(f"nothing can be measured or protected in this command: {trial.missing}")
         if trial.ended == "memory":
             raise UsageError(
-                f"the training as it is uses more than the memory limit, {spell_bytes(trial.most_bytes)} (--max-ram, or "
-                "90 % of what is available now); give a larger --max-ram, end other programs or lower its batch size"
+                f"the training as it is uses more than the memory limit, {spell_bytes(trial.most_bytes)} (--max-ram, "
+                "or 90 % of what is available now); give a larger --max-ram, end other programs or lower its batch size"
             )
         if trial.status:
             raise WorkloadError(
