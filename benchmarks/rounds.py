@@ -27,11 +27,11 @@ from edgetrain.recommendation import (
     RoundDevice,
     RoundModes,
     RoundPlan,
+    RoundPolicy,
     RoundRules,
-    RoundWay,
     SharedSlowdown,
     plan_round,
-    round_ways,
+    round_policies,
 )
 from edgetrain.schema import Origin
 
@@ -64,10 +64,10 @@ class Outcome:
     energy_j: dict[str, float]
     worst_late: float
     any_late: float
-    often_late: dict[str, int]  # devices late in more than 5 % of the rounds, by way
+    often_late: dict[str, int]  # devices late in more than 5 % of the rounds, by policy
 
     def saves(self, name: str) -> float:
-        """Return the share by which the plan needs less than another way."""
+        """Return the share by which the plan needs less than another policy."""
         return 1 - self.energy_j["plan"] / self.energy_j[name]
 
 
@@ -135,48 +135,48 @@ def draw_truth(devices: tuple[RoundDevice, ...], network: str, rounds: int, seed
 
 
 def on_boards(
-    devices: tuple[RoundDevice, ...], way: RoundWay, truth: Truth, deadline_s: float
+    devices: tuple[RoundDevice, ...], policy: RoundPolicy, truth: Truth, deadline_s: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return finish times and energies of a way to run the rounds on the simulated units."""
+    """Return finish times and energies of the rounds under a policy, on the simulated units."""
     train, power, rest = [], [], []
-    for place, (device, row) in enumerate(zip(devices, way.rows, strict=True)):
+    for place, (device, row) in enumerate(zip(devices, policy.rows, strict=True)):
         assert row is not None
         physics = Physics(device.board, truth.network, seed=truth.boards, unit=place + 1)
         step = physics.step(device.modes.modes.mode(row))
         train.append(device.minibatches(EPOCHS) * step.interval_s(WORKERS))
         power.append(step.power_w(WORKERS))
-        rest.append(step.idle_w if way.name.startswith("all ") else step.rest_w)
+        rest.append(step.idle_w if policy.name.startswith("all ") else step.rest_w)
     train_s = np.array(train) * truth.run_time * truth.shared
-    begin_s = way.available_s + way.download_s
-    finish_s = begin_s + train_s + way.upload_s
+    begin_s = policy.available_s + policy.download_s
+    finish_s = begin_s + train_s + policy.upload_s
     busy_s = np.minimum(train_s, deadline_s - begin_s)
     return finish_s, busy_s * power * truth.run_power + (deadline_s - busy_s) * np.array(rest)
 
 
 def run_plan(devices: tuple[RoundDevice, ...], plan: RoundPlan, truth: Truth) -> Outcome:
-    """Carry a plan out on the simulated units, and the other ways beside it."""
+    """Carry a plan out on the simulated units, and the other policies beside it."""
     energy, late = {}, {}
-    for way in round_ways(devices, plan.assignments):
-        finish_s, joules = on_boards(devices, way, truth, plan.deadline_s)
-        energy[way.name] = float(joules.mean(axis=0).sum())
-        late[way.name] = finish_s > plan.deadline_s
+    for policy in round_policies(devices, plan.assignments):
+        finish_s, joules = on_boards(devices, policy, truth, plan.deadline_s)
+        energy[policy.name] = float(joules.mean(axis=0).sum())
+        late[policy.name] = finish_s > plan.deadline_s
     often = {name: int((found.mean(axis=0) > MOST_LATE).sum()) for name, found in late.items()}
     mine = late["plan"]
     return Outcome(energy, float(mine.mean(axis=0).max()), float(mine.any(axis=1).mean()), often)
 
 
-def at_maxn(devices: tuple[RoundDevice, ...], truth: Truth) -> tuple[np.ndarray, RoundWay]:
+def at_maxn(devices: tuple[RoundDevice, ...], truth: Truth) -> tuple[np.ndarray, RoundPolicy]:
     """Return the finish times of all devices at MAXN, on the boards themselves."""
     generous = plan_round(devices, RoundRules(None, EPOCHS))
-    way = next(one for one in round_ways(devices, generous.assignments) if one.name == ALL_MAXN)
-    return on_boards(devices, way, truth, generous.deadline_s)[0], way
+    policy = next(one for one in round_policies(devices, generous.assignments) if one.name == ALL_MAXN)
+    return on_boards(devices, policy, truth, generous.deadline_s)[0], policy
 
 
 def recorded_at_maxn(devices: tuple[RoundDevice, ...], truth: Truth) -> RecordedRounds:
     """Return the records of earlier rounds in which every device ran at MAXN."""
-    finish_s, way = at_maxn(devices, truth)
-    trained_s = finish_s - way.available_s - way.download_s - way.upload_s
-    return RecordedRounds(tuple(device.name for device in devices), trained_s / way.train_s)
+    finish_s, policy = at_maxn(devices, truth)
+    trained_s = finish_s - policy.available_s - policy.download_s - policy.upload_s
+    return RecordedRounds(tuple(device.name for device in devices), trained_s / policy.train_s)
 
 
 def planning_time(count: int) -> tuple[float, float]:
@@ -223,11 +223,12 @@ def page(results: dict[str, list[dict[str, Outcome]]], median: list[Outcome], si
     lines = [
         "# Federated rounds",
         "",
-        f"{'Holds' if below and worst <= MOST_LATE else 'Does not hold'}: {size}: energy is "
+        f"**{'Holds' if below and worst <= MOST_LATE else 'Does not hold'}: on {size}, the plan's energy is "
         f"{'always' if below else 'not always'} below all MAXN and below race to idle, and no device is late in more "
-        f"than {worst:.1%} of the rounds (required: {MOST_LATE:.0%}).",
-        f"Aim of {AIM:.0%} below all MAXN: {reached}, {least:.1%} to {most:.1%}. Aim of 10,000 devices in 10 s: "
-        f"{in_time}, {plan_s:.1f} s and {read_s:.1f} s for the catalogue.",
+        f"than {100 * worst:.1f} % of the rounds (required: {100 * MOST_LATE:.0f} %).**",
+        "",
+        f"- aim: {100 * AIM:.0f} % below all MAXN: {reached}, {100 * least:.1f} to {100 * most:.1f} %",
+        f"- aim: 10,000 devices planned in 10 s: {in_time}, {plan_s:.1f} s, and {read_s:.1f} s for the catalogue",
         "",
         "| network, what the planner knows | below all MAXN | below race to idle | late most often | any late |",
         "|---|---|---|---|---|",
@@ -244,13 +245,15 @@ def page(results: dict[str, list[dict[str, Outcome]]], median: list[Outcome], si
         f"With the deadline at the median instead, {late} devices are late in more than 5 % of the rounds; at all MAXN "
         f"{same} are. The catalogue's plan leaves those at the highest clocks: no mode is faster."
     )
-    return "\n".join([*lines, "", NOTES, "", last, "", f"`{command}`, {datetime.date.today()}. Origin: simulated.", ""])
+    foot = f"`{command}`, {datetime.date.today()}. Origin: simulated."
+    return "\n".join([*lines, "", NOTES.strip(), "", last, "", foot, ""])
 
 
 def _span(values: list[float], form: str = "%") -> str:
     """Spell the smallest and largest of several values."""
     low, high = (f"{value:.1%}" if form == "%" else f"{value:.0f}" for value in (min(values), max(values)))
-    return low if low == high else f"{low} to {high}"
+    low, high = low.replace("%", " %"), high.replace("%", " %")
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
 NOTES = f"""

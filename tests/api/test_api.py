@@ -31,7 +31,7 @@ from edgetrain.recommendation import (
     TuneResult,
 )
 from edgetrain.record import ArrayTable, FolderStore, Run
-from edgetrain.schema import CampaignOutlook, Origin, PowerMode
+from edgetrain.schema import CampaignPreview, Origin, PowerMode
 from tests.api.conftest import Files
 from tests.importers.test_import_tegrastats import stamped
 
@@ -105,7 +105,7 @@ def calls(record: Any, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     def campaign() -> CampaignResult:
         asked = et.Campaign(tmp_path / "plan.yaml")
-        assert isinstance(asked.outlook(), CampaignOutlook) and len(asked.planned) == 2
+        assert isinstance(asked.preview(), CampaignPreview) and len(asked.planned) == 2
         return asked.run()
 
     def run_on_a_board(**more: Any) -> Run:
@@ -281,19 +281,19 @@ def test_a_power_mode_is_a_name_an_id_clocks_or_a_mode(tmp_path: Path) -> None:
 def test_a_campaign_is_costed_run_resumed_and_found_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(PLAN)
     asked = et.Campaign(tmp_path / "plan.yaml")
-    before = asked.outlook()
+    before = asked.preview()
     assert (before.left, before.device, len(et.runs())) == (2, "sim:orin-agx", 0)
     announced: list[Any] = []
     result = asked.run(announced.append)
     assert result.complete and not result.failed and announced
     assert {row.get("workers") for row in result.rows} == {0, 4}
     again = et.Campaign(tmp_path / "plan.yaml")
-    assert again.id == asked.id and again.outlook().left == 0
+    assert again.id == asked.id and again.preview().left == 0
     assert again.run().done == result.done  # nothing is run twice
     assert {row.run for row in et.runs(campaign="grid")} == set(result.done.values())
     assert et.write_report((), tmp_path / "page.html", campaign="grid").runs == 2
     fresh = et.Campaign(tmp_path / "plan.yaml", fresh=True)
-    assert fresh.id != asked.id and fresh.outlook().left == 2
+    assert fresh.id != asked.id and fresh.preview().left == 2
 
 
 def test_a_profiled_command_keeps_its_status_and_is_recorded_with_it() -> None:

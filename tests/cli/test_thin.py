@@ -11,7 +11,7 @@ TREES = {path.name: ast.parse(path.read_text(encoding="utf-8")) for path in sort
 # What a command may use of packages below the API: names that its arguments, progress and messages need.
 ALSO = {
     "edgetrain.analysis": {"CampaignResult", "SectionCost", "StudyReport", "label", "verdict_sentence"},
-    "edgetrain.runner": {"Interrupted", "Progress", "Standing", "plan_schema", "sudo_user", "use_store_of"},
+    "edgetrain.runner": {"Interrupted", "Progress", "CampaignProgress", "plan_schema", "sudo_user", "use_store_of"},
     "edgetrain.workload": {"CATALOG"},
 }
 ANYTHING_OF = {"api", "cli", "documents", "errors", "report", "schema", "units", "version"}

@@ -75,7 +75,7 @@ def fleet(count: int, seed: int = 0) -> tuple[RoundDevice, ...]:
 SHARED = SharedSlowdown(0.02, 1.05, 1.3)
 
 
-def test_everyone_has_the_margin_and_the_plan_needs_less_than_the_other_ways():
+def test_everyone_has_the_margin_and_the_plan_needs_less_than_the_other_policies():
     plan = plan_round(fleet(50), RoundRules(shared=SHARED))
     assert all(one.status == TRAINS and one.latest_s <= plan.deadline_s * 1.000001 for one in plan.assignments)
     assert plan.energy(PLAN).energy_j < plan.energy(RACE_TO_IDLE).energy_j < plan.energy(ALL_MAXN).energy_j

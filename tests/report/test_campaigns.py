@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgetrain.analysis import campaign_result
-from edgetrain.report.campaigns import factor_cells, show_campaign, show_outlook, variability_table
-from edgetrain.schema import CampaignOutlook, PlanCost, PlannedRow
+from edgetrain.report.campaigns import factor_cells, show_campaign, show_campaign_preview, variability_table
+from edgetrain.schema import CampaignPreview, PlanCost, PlannedRow
 from tests.report.printing import HOSTILE, assert_plain, printed
 from tests.summaries import make_epoch, make_summary
 
 COST = PlanCost(3725.0, 4.5e4, "from what has run", 0)
 
 
-def outlook(*rows: PlannedRow, cost: PlanCost = COST, device: str = "auto") -> CampaignOutlook:
-    return CampaignOutlook("grid-0123abcd", device, rows, sum(not row.done for row in rows), cost)
+def preview(*rows: PlannedRow, cost: PlanCost = COST, device: str = "auto") -> CampaignPreview:
+    return CampaignPreview("grid-0123abcd", device, rows, sum(not row.done for row in rows), cost)
 
 
-def test_an_outlook_lists_every_run_with_its_state_and_what_is_left() -> None:
+def test_a_preview_lists_every_run_with_its_state_and_what_is_left() -> None:
     rows = (
         PlannedRow(0, 0, {"workers": 0, "storage": "sd"}, True, False),
         PlannedRow(1, 1, {"workers": 4, "storage": "hdd"}, False, True),
         PlannedRow(2, 0, {}, False, False),
     )
-    text = printed(show_outlook(outlook(*rows, device="sim:orin-agx")))
+    text = printed(show_campaign_preview(preview(*rows, device="sim:orin-agx")))
     lines = [line.split() for line in text.splitlines()]
     assert lines[1] == ["1", "1", "workers", "0,", "storage", "sd", "done"]
     assert lines[2] == ["2", "2", "workers", "4,", "storage", "hdd", "failed"]
@@ -34,7 +34,7 @@ def test_an_outlook_lists_every_run_with_its_state_and_what_is_left() -> None:
 
 def test_a_cost_nobody_knows_is_not_a_number() -> None:
     unknown = PlanCost(None, None, "the time is not known yet", 1)
-    text = printed(show_outlook(outlook(PlannedRow(0, 0, {}, False, False), cost=unknown)))
+    text = printed(show_campaign_preview(preview(PlannedRow(0, 0, {}, False, False), cost=unknown)))
     assert "1 run to do; time: not known before the first run; energy: – (the time is not known yet)" in text
     assert_plain(text)
 
@@ -95,7 +95,7 @@ def test_a_campaign_without_a_finished_run_is_shown_as_nothing() -> None:
 
 def test_values_of_factors_are_plain_text() -> None:
     rows = (PlannedRow(0, 0, {"note": HOSTILE}, False, False),)
-    text = printed(show_outlook(outlook(*rows)), 300)
+    text = printed(show_campaign_preview(preview(*rows)), 300)
     text += printed(show_campaign(result(make_summary(make_epoch(), factors={"note": HOSTILE})), 2), 600)
     assert_plain(text)
     assert text.count("[bold]x[/bold] [/nosuch]") == 3

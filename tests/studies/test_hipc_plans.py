@@ -6,7 +6,7 @@ import json
 import pytest
 
 from edgetrain.analysis.findings import Verdict
-from edgetrain.api.reproducing import reproduce_cost
+from edgetrain.api.reproducing import reproduce_preview
 from edgetrain.cli import main
 from edgetrain.errors import UsageError
 from edgetrain.studies import STUDIES, CarriedOut, plan_study, reproduce, sections_of
@@ -84,7 +84,7 @@ def test_a_dry_run_writes_nothing_and_knows_the_cost(tmp_path, monkeypatch, caps
 
 
 def test_a_dataset_that_two_sections_share_is_counted_once(tmp_path):
-    costs = reproduce_cost("hipc", sections=["ram", "networks"], store=tmp_path)
+    costs = reproduce_preview("hipc", sections=["ram", "networks"], store=tmp_path)
     assert [cost.new_bytes for cost in costs] == [2560 * 122_000, 0]
 
 

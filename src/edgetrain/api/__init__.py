@@ -27,9 +27,10 @@ from edgetrain.api.fitting import FitReport, fits
 from edgetrain.api.fleet_traces import export_fleet_trace
 from edgetrain.api.fleets import (
     campaign_on,
+    campaign_on_preview,
     fleet_doctor,
     fleet_down,
-    fleet_outlook,
+    fleet_down_preview,
     fleet_preview,
     fleet_status,
     fleet_up,
@@ -61,7 +62,7 @@ from edgetrain.api.records import (
     summarize,
 )
 from edgetrain.api.reports import ModeLimits, PageWritten, ReportPage, report_page, write_report, write_study_page
-from edgetrain.api.reproducing import cache_curves, reproduce, reproduce_cost
+from edgetrain.api.reproducing import cache_curves, reproduce, reproduce_preview
 from edgetrain.api.rounds import plan_round, write_round_page
 from edgetrain.api.schemas import (
     CommandHelp,
@@ -108,6 +109,7 @@ __all__ = [
     "cache_curves",
     "campaign_ids",
     "campaign_on",
+    "campaign_on_preview",
     "campaign_yaml",
     "characterise",
     "choose_device",
@@ -128,7 +130,7 @@ __all__ = [
     "fits",
     "fleet_doctor",
     "fleet_down",
-    "fleet_outlook",
+    "fleet_down_preview",
     "fleet_preview",
     "fleet_status",
     "fleet_up",
@@ -163,7 +165,7 @@ __all__ = [
     "remove_run",
     "report_page",
     "reproduce",
-    "reproduce_cost",
+    "reproduce_preview",
     "restore_at_boot",
     "restore_mode",
     "runs",

@@ -11,17 +11,17 @@ from edgetrain.api.records import StoreLike, open_store, summarize
 from edgetrain.errors import UsageError, WorkloadError
 from edgetrain.record import FolderStore
 from edgetrain.runner import (
+    CampaignProgress,
     CampaignRunner,
     Plan,
     Planned,
     Progress,
-    Standing,
     check_folders,
     execute,
     fresh_tag,
     read_plan,
 )
-from edgetrain.schema import CampaignOutlook, Experiment, PlannedRow, PowerMode
+from edgetrain.schema import CampaignPreview, Experiment, PlannedRow, PowerMode
 
 MakeProgress = Callable[[Experiment], Progress]
 
@@ -69,32 +69,32 @@ class Campaign:
         """Every run of the plan, in order."""
         return self._runner.runs
 
-    def outlook(self) -> CampaignOutlook:
+    def preview(self) -> CampaignPreview:
         """Return what is left to do and what that will take; changes nothing."""
-        standing = self._runner.recall()
+        progress = self._runner.read_journal()
         rows = tuple(
-            PlannedRow(one.position, one.repeat, one.factors, one.key in standing.done, one.key in standing.failed)
+            PlannedRow(one.position, one.repeat, one.factors, one.key in progress.done, one.key in progress.failed)
             for one in self._runner.runs
         )
-        return CampaignOutlook(self.id, self.device, rows, standing.planned - len(standing.done), standing.cost)
+        return CampaignPreview(self.id, self.device, rows, progress.planned - len(progress.done), progress.cost)
 
-    def standing(self) -> Standing:
-        """Return its progress; changes nothing."""
-        return self._runner.recall()
+    def progress(self) -> CampaignProgress:
+        """Return how far the campaign is; changes nothing."""
+        return self._runner.read_journal()
 
-    def run(self, announce: Callable[[Standing], None] = lambda standing: None) -> CampaignResult:
+    def run(self, announce: Callable[[CampaignProgress], None] = lambda progress: None) -> CampaignResult:
         """Make every run that is missing; failures are tried again at the end."""
         self._runner.carry_out(announce)
         return self.result()
 
     def summaries(self) -> list[Summary]:
         """Return the summaries of the runs that are done."""
-        return [summarize(run, self.store) for run in self._runner.recall().done.values()]
+        return [summarize(run, self.store) for run in self._runner.read_journal().done.values()]
 
     def result(self) -> CampaignResult:
         """Return what the runs that are done have found."""
-        standing = self._runner.recall()
-        return campaign_result(standing.id, standing.planned, standing.done, standing.failed, self.summaries())
+        progress = self._runner.read_journal()
+        return campaign_result(progress.id, progress.planned, progress.done, progress.failed, self.summaries())
 
     def _run_one(self, experiment: Experiment) -> str:
         progress = self._make_progress(experiment) if self._make_progress else None

@@ -16,7 +16,7 @@ from edgetrain.errors import EdgetrainError, FleetError, UsageError
 from edgetrain.fleet import Fleet, FleetBoard, FleetCampaign, FleetInventory, check_fleet, read_inventory
 from edgetrain.fleet import fleet_status as status_of
 from edgetrain.runner import Plan, fresh_tag, read_plan
-from edgetrain.schema import CampaignOutlook, FleetDoctor, FleetPreview, FleetProgress, FleetStatus, PowerMode
+from edgetrain.schema import CampaignPreview, FleetDoctor, FleetPreview, FleetProgress, FleetRow, FleetStatus, PowerMode
 
 InventoryLike = FleetInventory | Path | str
 
@@ -64,15 +64,15 @@ def campaign_on(
     return campaign_result(ended.campaign, ended.planned, ended.done, ended.failed, summaries)
 
 
-def fleet_outlook(
+def campaign_on_preview(
     plan: Plan | Path | str,
     fleet: InventoryLike = "local",
     store: StoreLike = None,
     fresh: bool = False,
     home: Path | None = None,
-) -> CampaignOutlook:
+) -> CampaignPreview:
     """Return the runs of a plan on a fleet and what they will take; changes nothing."""
-    return open_fleet_campaign(plan, fleet, store, fresh, home).outlook()
+    return open_fleet_campaign(plan, fleet, store, fresh, home).preview()
 
 
 def _mode_reader(fleet: Fleet, boards: Sequence[FleetBoard]) -> Callable[[str], PowerMode]:
@@ -119,6 +119,27 @@ def fleet_down(fleet: InventoryLike = "local", home: Path | None = None) -> Flee
         raise EdgetrainError(f"a campaign uses the fleet {boards.inventory.name}; stop it first, then: fleet down")
     _raise_problems(boards.down(), "stopped")
     return status_of(boards)
+
+
+def fleet_down_preview(fleet: InventoryLike = "local", home: Path | None = None) -> FleetPreview:
+    """Return what `fleet_down` would stop, and where; changes nothing."""
+    status = status_of(open_fleet(fleet, home))
+    scheduler, *workers = status.rows
+    lines = [_stop_line(row, f"the worker of {row.name}") for row in workers]
+    lines.append(_stop_line(scheduler, "the scheduler"))
+    if status.used:
+        lines.insert(0, f"refused at present: a campaign uses the fleet {status.fleet}")
+    return FleetPreview(status.fleet, tuple(line for line in lines if line is not None))
+
+
+def _stop_line(row: FleetRow, what: str) -> str | None:
+    """Return what would happen to one process; None where it does not run."""
+    where = row.address or "here"
+    if row.running is None:
+        return f"{where}: whether {what} runs is not known: {row.problem}"
+    if not row.running:
+        return None
+    return f"{where}: stop {what} ({'being started' if row.pid is None else f'process {row.pid}'})"
 
 
 def fleet_status(fleet: InventoryLike = "local", home: Path | None = None) -> FleetStatus:

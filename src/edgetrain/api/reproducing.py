@@ -13,7 +13,7 @@ from edgetrain.api.paper_findings import factory_default
 from edgetrain.api.records import StoreLike, open_run, open_store, summarize
 from edgetrain.errors import EdgetrainError
 from edgetrain.record import FolderStore
-from edgetrain.runner import Progress, Standing, execute
+from edgetrain.runner import CampaignProgress, Progress, execute
 from edgetrain.schema import Experiment, Origin
 from edgetrain.studies import (
     CarriedOut,
@@ -53,20 +53,20 @@ def reproduce(
     def carry_out(section: PlannedSection) -> CarriedOut:
         campaign = _campaign(section, plan, records, fresh, make_progress)
         say(f"{section.name}: {len(campaign.planned)} runs")
-        if section.name == first and plan.origin is Origin.EMULATED and not campaign.standing().done:
+        if section.name == first and plan.origin is Origin.EMULATED and not campaign.progress().done:
             _warm_up(campaign.planned[0].experiment, records)
-        result = campaign.run(lambda standing: _say_standing(standing, say))
+        result = campaign.run(lambda progress: _say_progress(progress, say))
         for key, reason in result.failed.items():
             say(f"failed: {key}: {reason}")
         observed = tuple(_observe(run, records) for run in result.done.values())
         missing = result.planned - len(result.done)
-        return CarriedOut(tuple(result.rows), missing, campaign.standing().took_s, observed)
+        return CarriedOut(tuple(result.rows), missing, campaign.progress().took_s, observed)
 
     make_datasets(plan, lambda done, total: progress("dataset", done, total))
     return carry_out_study(plan, carry_out, factory_default)
 
 
-def reproduce_cost(
+def reproduce_preview(
     paper: str,
     quick: bool = False,
     sections: Sequence[str] | None = None,
@@ -79,14 +79,14 @@ def reproduce_cost(
     costs: list[SectionCost] = []
     counted: set[str] = set()
     for section in plan.sections:
-        standing = _campaign(section, plan, records).standing()
+        progress = _campaign(section, plan, records).progress()
         new = {
             str(dataset.folder(plan.data)): dataset for dataset in section.datasets if not dataset.is_made(plan.data)
         }
         new_bytes = sum(dataset.size_bytes for folder, dataset in new.items() if folder not in counted)
         counted |= set(new)
-        done, left_s = len(standing.done), standing.cost.time_s
-        costs.append(SectionCost(section.name, standing.planned, done, left_s, section.speed, new_bytes))
+        done, left_s = len(progress.done), progress.cost.time_s
+        costs.append(SectionCost(section.name, progress.planned, done, left_s, section.speed, new_bytes))
     return tuple(costs)
 
 
@@ -118,10 +118,10 @@ def _observe(name: str, records: FolderStore) -> ObservedRun:
     return observe(run, summarize(run))
 
 
-def _say_standing(standing: Standing, say: Callable[[str], None]) -> None:
-    if standing.now is not None:
-        left = spell_seconds(standing.cost.time_s) if standing.cost.time_s is not None else "not known yet"
-        say(f"[{len(standing.done) + 1}/{standing.planned}] {label(standing.now.factors)}; time left {left}")
+def _say_progress(progress: CampaignProgress, say: Callable[[str], None]) -> None:
+    if progress.now is not None:
+        left = spell_seconds(progress.cost.time_s) if progress.cost.time_s is not None else "not known yet"
+        say(f"[{len(progress.done) + 1}/{progress.planned}] {label(progress.now.factors)}; time left {left}")
 
 
 def _warm_up(experiment: Experiment, records: FolderStore) -> None:

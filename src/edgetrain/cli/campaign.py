@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from edgetrain.analysis import CampaignResult, label
-from edgetrain.api import Campaign, campaign_on, fleet_outlook
+from edgetrain.api import Campaign, campaign_on, campaign_on_preview
 from edgetrain.cli.fleet_view import FleetView
 from edgetrain.cli.options import JsonOption, StoreOption
 from edgetrain.cli.progress import ProgressLine
 from edgetrain.errors import EdgetrainError, UsageError
-from edgetrain.report import console, emit, show_campaign, show_outlook
-from edgetrain.runner import Interrupted, Progress, Standing, plan_schema
+from edgetrain.report import console, emit, show_campaign, show_campaign_preview
+from edgetrain.runner import CampaignProgress, Interrupted, Progress, plan_schema
 from edgetrain.schema import Experiment
 from edgetrain.units import spell_seconds
 
@@ -59,8 +59,8 @@ def campaign(
         if device is not None:
             raise UsageError("--on takes the devices from the inventory: leave --device out")
         if dry_run:
-            outlook = fleet_outlook(plan, on, store, fresh)
-            emit(outlook) if json else console().print(show_outlook(outlook))
+            preview = campaign_on_preview(plan, on, store, fresh)
+            emit(preview) if json else console().print(show_campaign_preview(preview))
             return
         try:
             with FleetView() as view:
@@ -71,16 +71,16 @@ def campaign(
             ) from None
         finish(result, json)
         return
-    asked = Campaign(plan, store, device, fresh, _progress_of)
+    campaign = Campaign(plan, store, device, fresh, _progress_of)
     say = console(stderr=True).print
-    for note in asked.notes:
+    for note in campaign.notes:
         say(note)
     if dry_run:
-        outlook = asked.outlook()
-        emit(outlook) if json else console().print(show_outlook(outlook))
+        preview = campaign.preview()
+        emit(preview) if json else console().print(show_campaign_preview(preview))
         return
-    result = carry_out(asked)
-    finish(result, json, asked.plan.repeats)
+    result = carry_out(campaign)
+    finish(result, json, campaign.plan.repeats)
 
 
 def finish(result: CampaignResult, json: bool, repeats: int = 1) -> None:
@@ -98,20 +98,20 @@ def _progress_of(experiment: Experiment) -> Progress:
     return ProgressLine(label(experiment.factors)).once()
 
 
-def carry_out(asked: Campaign) -> CampaignResult:
+def carry_out(campaign: Campaign) -> CampaignResult:
     """Carry a campaign out, reporting on stderr how far it is."""
     say = console(stderr=True).print
-    before = asked.standing()
+    before = campaign.progress()
     if before.done:
         say(f"resuming {before.id}: {len(before.done)} of {before.planned} runs are done")
 
-    def announce(standing: Standing) -> None:
-        if standing.now is not None:
-            left = spell_seconds(standing.cost.time_s) if standing.cost.time_s is not None else "not known yet"
-            say(f"[{len(standing.done) + 1}/{standing.planned}] {label(standing.now.factors)}; time left {left}")
+    def announce(progress: CampaignProgress) -> None:
+        if progress.now is not None:
+            left = spell_seconds(progress.cost.time_s) if progress.cost.time_s is not None else "not known yet"
+            say(f"[{len(progress.done) + 1}/{progress.planned}] {label(progress.now.factors)}; time left {left}")
 
     try:
-        result = asked.run(announce)
+        result = campaign.run(announce)
     except Interrupted as stopped:
         say(f"edgetrain: {stopped}; the same command resumes from here")
         raise typer.Exit(128 + stopped.signal) from None

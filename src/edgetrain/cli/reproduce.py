@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from edgetrain.analysis import SectionCost, StudyReport, label
-from edgetrain.api import ReproducedStudy, StudyCosts, cache_curves, reproduce, reproduce_cost, write_study_page
+from edgetrain.api import ReproducedStudy, StudyCosts, cache_curves, reproduce, reproduce_preview, write_study_page
 from edgetrain.cli.options import JsonOption, StoreOption
 from edgetrain.cli.progress import ProgressLine
 from edgetrain.errors import EdgetrainError
@@ -75,7 +75,7 @@ def reproduce_paper(
     Example: sudo edgetrain reproduce hipc --quick
     """
     if dry_run:
-        _show_costs(reproduce_cost(paper.value, quick, section, store, repeats), json)
+        _show_costs(reproduce_preview(paper.value, quick, section, store, repeats), json)
         return
     report = _carry_out(paper.value, quick, section, store, fresh, repeats)
     if page is not None:

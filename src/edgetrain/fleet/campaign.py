@@ -23,7 +23,7 @@ from edgetrain.fleet.link import FleetLink
 from edgetrain.fleet.processes import Fleet
 from edgetrain.record import FolderStore
 from edgetrain.runner import CampaignEntry, CampaignJournal, Plan, cost_of
-from edgetrain.schema import CampaignOutlook, FleetBoardProgress, FleetProgress, PlannedRow, PowerMode
+from edgetrain.schema import CampaignPreview, FleetBoardProgress, FleetProgress, PlannedRow, PowerMode
 
 Announce = Callable[[FleetProgress], None]
 
@@ -63,7 +63,7 @@ class FleetCampaign:
         self.known = Known()
         self.not_restored: dict[str, str] = {}
 
-    def recall(self) -> FleetProgress:
+    def read_journal(self) -> FleetProgress:
         """Read the journal; changes nothing."""
         known = self.known = Known()
         keys = {job.key for job in self.jobs}
@@ -98,9 +98,9 @@ class FleetCampaign:
             note,
         )  # fmt: skip
 
-    def outlook(self) -> CampaignOutlook:
+    def preview(self) -> CampaignPreview:
         """Return what is left to do and what that will take on these boards; changes nothing."""
-        progress = self.recall()
+        progress = self.read_journal()
         left = [job.planned for job in self.jobs if job.key not in progress.done]
         everything = [job.planned for job in self.jobs]
         # Boards have no common device: what a catalogue says about the first one is not said about the others.
@@ -114,7 +114,7 @@ class FleetCampaign:
             for at, job in enumerate(self.jobs)
         )
         names = ", ".join(f"{one.name} ({one.board})" for one in self.boards)
-        return CampaignOutlook(self.id, f"fleet {self.fleet.inventory.name}: {names}", rows, len(left), cost)
+        return CampaignPreview(self.id, f"fleet {self.fleet.inventory.name}: {names}", rows, len(left), cost)
 
     def carry_out(self, announce: Announce = lambda progress: None) -> FleetProgress:
         """Make every run that is missing, and leave every board as it was; waits for boards that others use."""
@@ -123,7 +123,7 @@ class FleetCampaign:
             announce(self.progress(note=text))
 
         with self._alone(), self.fleet.reserved(self.boards, f"campaign {self.id}", wait):
-            self.recall()
+            self.read_journal()
             self._adopt()
             if self._nothing_left():
                 return self.progress()
@@ -236,11 +236,11 @@ def _check_plan(plan: Plan, boards: tuple[FleetBoard, ...]) -> None:
             f"the plan names a device, {plan.device}; on a fleet the inventory names them: leave `device:` out, or "
             "choose boards with `place:`"
         )
-    away = [one.name for one in boards if one.address is not None and not one.simulated]
-    if plan.folders and away:
+    remote = [one.name for one in boards if one.address is not None and not one.simulated]
+    if plan.folders and remote:
         raise UsageError(
-            f"the plan's `folders:` are on this machine, and {away[0]} is another one; name them as `storage:` of the "
-            "boards in the inventory"
+            f"the plan's `folders:` are on this machine, and {remote[0]} is another one; name them as `storage:` of "
+            "the boards in the inventory"
         )
 
 

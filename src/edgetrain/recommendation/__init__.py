@@ -101,8 +101,8 @@ from edgetrain.recommendation.rounds import (
     RoundSimulation,
     SharedSlowdown,
 )
-from edgetrain.recommendation.rounds_costs import RoundCosts, RoundWay, evaluate_way, round_energies
-from edgetrain.recommendation.rounds_planning import plan_round, round_ways
+from edgetrain.recommendation.rounds_costs import RoundCosts, RoundPolicy, evaluate_policy, round_energies
+from edgetrain.recommendation.rounds_planning import plan_round, round_policies
 from edgetrain.recommendation.rounds_simulation import simulate_rounds
 from edgetrain.recommendation.rounds_spread import Margins, RoundDraws, allowed_lateness, draw_rounds
 from edgetrain.recommendation.search_closing import SearchResult
@@ -177,9 +177,9 @@ __all__ = [
     "RoundEnergy",
     "RoundModes",
     "RoundPlan",
+    "RoundPolicy",
     "RoundRules",
     "RoundSimulation",
-    "RoundWay",
     "SearchLimits",
     "SearchResult",
     "SearchTrial",
@@ -213,8 +213,8 @@ __all__ = [
     "doubt_notes",
     "draw_rounds",
     "evaluate_budgets",
+    "evaluate_policy",
     "evaluate_table",
-    "evaluate_way",
     "explain",
     "find_row",
     "find_target",
@@ -235,7 +235,7 @@ __all__ = [
     "profiled_candidates",
     "rank_devices",
     "round_energies",
-    "round_ways",
+    "round_policies",
     "rows_of",
     "search",
     "sensitivity_of",

@@ -179,7 +179,7 @@ class RoundAssignment:
 
 @dataclass(frozen=True, slots=True)
 class RoundEnergy:
-    """The energy of one way to run the round, every device charged from its start to the deadline, waiting included."""
+    """The energy of a round under one policy; each device counts from its start to the deadline, waiting included."""
 
     name: str  # plan | all MAXN | race to idle | all default
     energy_j: float | None  # None: not known for some device
@@ -209,7 +209,7 @@ class RoundPlan:
     doubts: tuple[Doubt, ...]
 
     def energy(self, name: str) -> RoundEnergy:
-        """Return one way to run the round by its name."""
+        """Return the energy under the policy of that name."""
         return next(one for one in self.energies if one.name == name)
 
 

@@ -1,4 +1,4 @@
-"""What a way to run a round costs: finish times and energy of every device, expected or with drawn factors."""
+"""What a round costs under a policy: finish times and energy of every device, expected or with drawn factors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from edgetrain.recommendation.rounds_spread import RoundDraws
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RoundWay:
-    """One way to run a round, one entry per device. NaN: not known; a device that sits out has no row."""
+class RoundPolicy:
+    """The mode, epochs and idle power of each device in a round, one entry per device; the plan is one policy.
+
+    NaN: not known; a device that sits out has no row.
+    """
 
     name: str
     trains: NDArray[np.bool_]
@@ -37,14 +40,14 @@ class RoundCosts:
     energy_j: Array
 
 
-def way(
+def make_policy(
     name: str,
     devices: Sequence[RoundDevice],
     rows: Sequence[int | None],
     epochs: Sequence[int],
     idle_w: Sequence[float | None],
-) -> RoundWay:
-    """Return a way to run a round: the row of each device's mode (None: it sits out), its epochs and its idle power."""
+) -> RoundPolicy:
+    """Return the policy with these modes (rows; None: the device sits out), epochs and idle powers."""
     train, power = [], []
     for device, row, local in zip(devices, rows, epochs, strict=True):
         modes = device.modes
@@ -54,7 +57,7 @@ def way(
         else:
             train.append(device.minibatches(local) * float(modes.time_s[row]) * (device.time_factor or 1.0))
             power.append(math.nan if modes.power_w is None else float(modes.power_w[row]))
-    return RoundWay(
+    return RoundPolicy(
         name,
         np.array([row is not None for row in rows], dtype=bool),
         np.array(train, float),
@@ -67,8 +70,8 @@ def way(
     )
 
 
-def evaluate_way(
-    one: RoundWay, deadline_s: float, draws: RoundDraws | None = None, mode_time: Array | None = None
+def evaluate_policy(
+    one: RoundPolicy, deadline_s: float, draws: RoundDraws | None = None, mode_time: Array | None = None
 ) -> RoundCosts:
     """Return finish times and the energy from the start of the round to its deadline.
 
@@ -95,7 +98,7 @@ def evaluate_way(
 
 
 def round_energies(names: Sequence[str], costs: Sequence[RoundCosts], deadline_s: float) -> tuple[RoundEnergy, ...]:
-    """Return the energy of several ways, mean over rounds; the first is the plan that others are compared with."""
+    """Return the energy of several policies, mean over rounds; the first is the plan that others are compared with."""
     plan_j = costs[0].energy_j.mean(axis=0)
     found = []
     for name, each in zip(names, costs, strict=True):
@@ -103,7 +106,7 @@ def round_energies(names: Sequence[str], costs: Sequence[RoundCosts], deadline_s
         known, both = np.isfinite(joules), np.isfinite(joules) & np.isfinite(plan_j)
         late = int((np.nanmedian(_finite(each.finish_s), axis=0) > deadline_s).sum())
         other = float(joules[both].sum())
-        # A way that misses the deadline did less work: its energy is not comparable.
+        # A policy that misses the deadline did less work: its energy is not comparable.
         saves = None if not other > 0 or late or name == names[0] else 1.0 - float(plan_j[both].sum()) / other
         total = float(joules[known].sum())
         found.append(RoundEnergy(name, total if known.all() else None, total, int(known.sum()), late, saves))

@@ -25,7 +25,7 @@ from edgetrain.recommendation.rounds import (
     RoundPlan,
     RoundRules,
 )
-from edgetrain.recommendation.rounds_costs import RoundWay, evaluate_way, round_energies, way
+from edgetrain.recommendation.rounds_costs import RoundPolicy, evaluate_policy, make_policy, round_energies
 from edgetrain.recommendation.rounds_spread import FEW_RECORDED, Margins
 from edgetrain.schema import Doubt, weakest
 from edgetrain.units import spell, spell_seconds
@@ -76,9 +76,11 @@ def plan_round(devices: Sequence[RoundDevice], rules: RoundRules, seed: int = 1)
     assignments = tuple(_sitting_out(one) if one.status == "cannot" else one for one in assignments)
     if all(one.status == SITS_OUT for one in assignments):
         raise _refusal(refused, deadline_s, rules, len(active))
-    ways = round_ways(devices, assignments)
-    energies = round_energies([one.name for one in ways], [evaluate_way(one, deadline_s) for one in ways], deadline_s)
-    joules = evaluate_way(ways[0], deadline_s).energy_j[0]
+    policies = round_policies(devices, assignments)
+    energies = round_energies(
+        [one.name for one in policies], [evaluate_policy(one, deadline_s) for one in policies], deadline_s
+    )
+    joules = evaluate_policy(policies[0], deadline_s).energy_j[0]
     assignments = tuple(_with_energy(one, float(each)) for one, each in zip(assignments, joules, strict=True))
     return RoundPlan(
         deadline_s,
@@ -92,8 +94,8 @@ def plan_round(devices: Sequence[RoundDevice], rules: RoundRules, seed: int = 1)
     )
 
 
-def round_ways(devices: Sequence[RoundDevice], assignments: Sequence[RoundAssignment]) -> tuple[RoundWay, ...]:
-    """Return the plan and what it is compared with: the same devices and epochs in other modes.
+def round_policies(devices: Sequence[RoundDevice], assignments: Sequence[RoundAssignment]) -> tuple[RoundPolicy, ...]:
+    """Return the plan and the policies that it is compared with: the same devices and epochs in other modes.
 
     All MAXN: the highest clocks, held from the start to the deadline. Race to idle: the fastest allowed mode, then low
     clocks. All default: the factory default, held throughout.
@@ -103,17 +105,19 @@ def round_ways(devices: Sequence[RoundDevice], assignments: Sequence[RoundAssign
     rest = [device.modes.rest_w for device in devices]
 
     def rows(found: Sequence[int | None]) -> list[int | None]:
-        return [None if away else row for row, away in zip(found, out, strict=True)]
+        return [None if sits_out else row for row, sits_out in zip(found, out, strict=True)]
 
     default = [device.modes.default for device in devices]
     default_idle = [
         device.modes.default_idle_w if row is not None else None for device, row in zip(devices, default, strict=True)
     ]
     return (
-        way(PLAN, devices, [one.row for one in assignments], epochs, rest),
-        way(ALL_MAXN, devices, rows([d.modes.top for d in devices]), epochs, [d.modes.top_idle_w for d in devices]),
-        way(RACE_TO_IDLE, devices, rows([_fastest_row(device) for device in devices]), epochs, rest),
-        way(ALL_DEFAULT, devices, rows(default), epochs, default_idle),
+        make_policy(PLAN, devices, [one.row for one in assignments], epochs, rest),
+        make_policy(
+            ALL_MAXN, devices, rows([d.modes.top for d in devices]), epochs, [d.modes.top_idle_w for d in devices]
+        ),
+        make_policy(RACE_TO_IDLE, devices, rows([_fastest_row(device) for device in devices]), epochs, rest),
+        make_policy(ALL_DEFAULT, devices, rows(default), epochs, default_idle),
     )
 
 

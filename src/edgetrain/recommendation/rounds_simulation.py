@@ -1,4 +1,4 @@
-"""Simulates rounds of a plan: who is late how often, and what rounds cost; other ways meet the same draws."""
+"""Simulates rounds of a plan: who is late how often, and what rounds cost; other policies meet the same draws."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from edgetrain.prediction import Array
 from edgetrain.recommendation.rounds import DeviceRounds, RoundDevice, RoundPlan, RoundRules, RoundSimulation
-from edgetrain.recommendation.rounds_costs import RoundWay, evaluate_way, round_energies
-from edgetrain.recommendation.rounds_planning import round_ways
+from edgetrain.recommendation.rounds_costs import RoundPolicy, evaluate_policy, round_energies
+from edgetrain.recommendation.rounds_planning import round_policies
 from edgetrain.recommendation.rounds_spread import MOST_SIGMA, draw_rounds
 from edgetrain.schema import Doubt
 
@@ -21,24 +21,24 @@ def simulate_rounds(
 ) -> RoundSimulation:
     """Return what happens in simulated rounds of a plan.
 
-    Units, errors of predicted modes, runs, shared slow-downs, transfers and missing answers are drawn; every way to run
-    the round meets the same draws. A round ends at its deadline, whether or not every device has answered.
+    Units, errors of predicted modes, runs, shared slow-downs, transfers and missing answers are drawn; every policy
+    meets the same draws. A round ends at its deadline, whether or not every device has answered.
     """
     draws = draw_rounds(tuple(devices), rules, rounds, seed)
-    ways = round_ways(devices, plan.assignments)
-    costs = [evaluate_way(one, plan.deadline_s, draws, _mode_factors(devices, one, seed)) for one in ways]
+    policies = round_policies(devices, plan.assignments)
+    costs = [evaluate_policy(one, plan.deadline_s, draws, _mode_factors(devices, one, seed)) for one in policies]
     finish_s = costs[0].finish_s
     late = np.asarray(finish_s > plan.deadline_s, bool)
     shares = np.asarray(late.mean(axis=0), float)
     ever = np.asarray(np.isfinite(finish_s).any(axis=0), bool)
     worst = int(np.argmax(np.where(ever, shares, -1.0))) if ever.any() else None
-    silent = [device.name for place, device in enumerate(devices) if ways[0].trains[place] and not ever[place]]
+    silent = [device.name for place, device in enumerate(devices) if policies[0].trains[place] and not ever[place]]
     doubts = [Doubt("never_answered", f"{name} never answered in {rounds} rounds") for name in silent]
     if rules.shared is None and rules.recorded is None:
         doubts.append(
             Doubt("independent", "no shared slow-downs (heat, neighbours) are modelled: give spread.shared or recorded")
         )
-    trained = int(ways[0].trains.sum()) * rounds
+    trained = int(policies[0].trains.sum()) * rounds
     return RoundSimulation(
         rounds,
         seed,
@@ -47,13 +47,13 @@ def simulate_rounds(
         float(late.any(axis=1).mean()),
         int(late.sum(axis=1).max()),
         1.0 - float(np.isfinite(finish_s).sum()) / trained if trained else math.nan,
-        round_energies([one.name for one in ways], costs, plan.deadline_s),
+        round_energies([one.name for one in policies], costs, plan.deadline_s),
         _devices(devices, finish_s, shares),
         tuple(doubts),
     )
 
 
-def _mode_factors(devices: Sequence[RoundDevice], one: RoundWay, seed: int) -> Array:
+def _mode_factors(devices: Sequence[RoundDevice], one: RoundPolicy, seed: int) -> Array:
     """Return the lasting factor of each device's mode: the error of its prediction, shared by all in that mode."""
     found, known = np.ones(len(devices)), dict[tuple[str, int], float]()
     for place, (device, row) in enumerate(zip(devices, one.rows, strict=True)):

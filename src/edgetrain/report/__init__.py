@@ -11,7 +11,7 @@ from edgetrain.lazy import load_on_use
 
 if TYPE_CHECKING:
     from edgetrain.report.boards import show_baseload, show_baseload_preview, show_change, show_modes, show_restore
-    from edgetrain.report.campaigns import factor_table, show_campaign, show_outlook
+    from edgetrain.report.campaigns import factor_table, show_campaign, show_campaign_preview
     from edgetrain.report.characterisation import show_characterisation, spell_median
     from edgetrain.report.choice import show_applied, show_choice
     from edgetrain.report.comparison import show_comparison
@@ -125,6 +125,7 @@ __all__ = [
     "show_baseload_preview",
     "show_board",
     "show_campaign",
+    "show_campaign_preview",
     "show_catalogue",
     "show_change",
     "show_characterisation",
@@ -142,7 +143,6 @@ __all__ = [
     "show_imports",
     "show_modes",
     "show_options",
-    "show_outlook",
     "show_plan",
     "show_priors",
     "show_profiling",
@@ -179,7 +179,7 @@ _MODULES = {
     "campaigns": (
         "factor_table",
         "show_campaign",
-        "show_outlook",
+        "show_campaign_preview",
     ),
     "characterisation": (
         "show_characterisation",

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from edgetrain.analysis import CampaignResult, FactorRow, Spread, label, settings
 from edgetrain.report.text import plain_table
-from edgetrain.schema import CampaignOutlook
+from edgetrain.schema import CampaignPreview
 from edgetrain.units import spell, spell_bytes, spell_seconds
 
 
@@ -62,15 +62,15 @@ def variability_table(spreads: Sequence[Spread]) -> Table:
     return table
 
 
-def show_outlook(outlook: CampaignOutlook) -> RenderableType:
+def show_campaign_preview(preview: CampaignPreview) -> RenderableType:
     """Return the runs of a plan and what is left of it."""
     table = plain_table("run", "repeat", "setting", "state")
-    for one in outlook.runs:
+    for one in preview.runs:
         state = "done" if one.done else ("failed" if one.failed else "to do")
         table.add_row(str(one.position + 1), str(one.repeat + 1), label(one.factors), state)
-    cost = outlook.cost
+    cost = preview.cost
     time_left = spell_seconds(cost.time_s) if cost.time_s is not None else "not known before the first run"
     energy = spell(cost.energy_j, "J") if cost.energy_j is not None else "–"
-    where = f" on {outlook.device}" if outlook.device != "auto" else ""
-    count = "1 run" if outlook.left == 1 else f"{outlook.left} runs"
+    where = f" on {preview.device}" if preview.device != "auto" else ""
+    count = "1 run" if preview.left == 1 else f"{preview.left} runs"
     return Group(table, Text(f"{count} to do{where}; time: {time_left}; energy: {energy} ({cost.energy_reason})"))

@@ -14,7 +14,7 @@ from edgetrain.lazy import load_on_use
 if TYPE_CHECKING:
     from edgetrain.runner.allowance import RAM_SHARE, Allowance, read_allowance
     from edgetrain.runner.baseload import measure_baseload, preview_baseload
-    from edgetrain.runner.campaign import CampaignRunner, Standing, fresh_tag
+    from edgetrain.runner.campaign import CampaignProgress, CampaignRunner, fresh_tag
     from edgetrain.runner.campaign_journal import CampaignEntry, CampaignJournal, MachineLock
     from edgetrain.runner.campaign_media import check_folders
     from edgetrain.runner.characterise import (
@@ -57,6 +57,7 @@ __all__ = [
     "Allowance",
     "CampaignEntry",
     "CampaignJournal",
+    "CampaignProgress",
     "CampaignRunner",
     "Executed",
     "Interrupted",
@@ -69,7 +70,6 @@ __all__ = [
     "RecordedCall",
     "Settle",
     "SimulatedMeasure",
-    "Standing",
     "Stopped",
     "Subject",
     "Trial",
@@ -123,7 +123,7 @@ _MODULES = {
     "baseload": ("measure_baseload", "preview_baseload"),
     "campaign": (
         "CampaignRunner",
-        "Standing",
+        "CampaignProgress",
         "fresh_tag",
     ),
     "campaign_journal": (

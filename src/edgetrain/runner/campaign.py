@@ -20,17 +20,17 @@ from edgetrain.runner.settle import wait_until_quiet
 from edgetrain.schema import Experiment, PlanCost
 
 RunOne = Callable[[Experiment], str]  # makes one run, returns its id
-Announce = Callable[["Standing"], None]
+Announce = Callable[["CampaignProgress"], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CampaignProgress:
     """How far a campaign is."""
 
     id: str
     planned: int
     done: Mapping[str, str]  # key: run
-    failed: Mapping[str, str]  # key: last reason, not yet made good
+    failed: Mapping[str, str]  # key: last reason; not repeated successfully yet
     now: Planned | None
     cost: PlanCost  # of what is left
     took_s: float = 0.0  # of what was done, over all starts
@@ -77,7 +77,7 @@ class CampaignRunner:
         self._planned_samples = planned_samples
         self._memory = _Memory()
 
-    def recall(self) -> Standing:
+    def read_journal(self) -> CampaignProgress:
         """Read the journal; changes nothing on disk."""
         memory = self._memory = _Memory()
         keys = {planned.key for planned in self.runs}
@@ -96,10 +96,10 @@ class CampaignRunner:
                     memory.used_j[key] = entry.energy_j
             elif entry.kind == "failed":
                 memory.failed[key] = entry.reason or "unknown reason"
-        return self.standing(None)
+        return self.progress(None)
 
-    def standing(self, now: Planned | None) -> Standing:
-        """Return where we are."""
+    def progress(self, now: Planned | None) -> CampaignProgress:
+        """Return how far the campaign is; `now` is the run in progress."""
         memory = self._memory
         left = [planned for planned in self.runs if planned.key not in memory.done]
         cost = cost_of(
@@ -112,14 +112,14 @@ class CampaignRunner:
             self._planned_samples,
         )
         took_s = sum(memory.took_s.values())
-        return Standing(self.id, len(self.runs), dict(memory.done), dict(memory.failed), now, cost, took_s)
+        return CampaignProgress(self.id, len(self.runs), dict(memory.done), dict(memory.failed), now, cost, took_s)
 
     def carry_out(
-        self, announce: Announce = lambda standing: None, sleep: Callable[[float], None] = time.sleep
-    ) -> Standing:
+        self, announce: Announce = lambda progress: None, sleep: Callable[[float], None] = time.sleep
+    ) -> CampaignProgress:
         """Make every run that is missing; failures are tried again at the end. Resumes where it was."""
         with MachineLock():
-            self.recall()
+            self.read_journal()
             self._adopt()
             self._enter(CampaignEntry("start", time.time(), planned=len(self.runs), name=self.plan.name))
             rounds = self.plan.retries + 1
@@ -127,16 +127,17 @@ class CampaignRunner:
                 for planned in self.runs:
                     if planned.key in self._memory.done:
                         continue
-                    # The first round leaves alone what failed before: it comes again at the end.
+                    # A run that failed in an earlier start is tried again in the last rounds, after runs that were
+                    # never tried: a setting that always fails must not delay them.
                     if turn == 0 and planned.key in self._memory.failed and rounds > 1:
                         continue
                     self._one(planned, announce, sleep)
             self._enter(CampaignEntry("end", time.time(), done=len(self._memory.done)))
-            return self.standing(None)
+            return self.progress(None)
 
     def _one(self, planned: Planned, announce: Announce, sleep: Callable[[float], None]) -> None:
         memory, settle = self._memory, self.plan.settle
-        announce(self.standing(planned))
+        announce(self.progress(planned))
         quiet = wait_until_quiet(settle.busy, settle.temp_c, settle.wait_s, sleep=sleep)
         attempt = memory.attempts.get(planned.key, 0) + 1
         memory.attempts[planned.key] = attempt
@@ -157,7 +158,7 @@ class CampaignRunner:
         if quiet.doubt:
             FolderWriter(self.store.locate(run)).event("doubt", quiet.doubt, doubt="not_quiet")
         self._enter_done(planned.key, run, took_s)
-        announce(self.standing(None))
+        announce(self.progress(None))
         if self.plan.cool_down_s:
             sleep(self.plan.cool_down_s)
 

@@ -20,7 +20,7 @@ from edgetrain.schema.boards import (
     SettingWrite,
     SocketRow,
 )
-from edgetrain.schema.campaign import CampaignOutlook, PlanCost, PlannedRow
+from edgetrain.schema.campaign import CampaignPreview, PlanCost, PlannedRow
 from edgetrain.schema.dataset import DatasetFacts, DatasetPreview
 from edgetrain.schema.device import DeviceSpec, PowerMode
 from edgetrain.schema.doubt import Doubt
@@ -83,7 +83,7 @@ __all__ = [
     "Board",
     "BoardDetails",
     "BoardList",
-    "CampaignOutlook",
+    "CampaignPreview",
     "ClockTable",
     "CoresGot",
     "CpuShareGot",

@@ -30,7 +30,7 @@ class PlannedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CampaignOutlook:
+class CampaignPreview:
     """What is left of a plan, and what that will take."""
 
     campaign: str

@@ -1,4 +1,4 @@
-"""The page of a federated round: a Gantt chart, the energy of other ways to run it, every device as a table."""
+"""The page of a federated round: a Gantt chart, the energy under other policies, every device as a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgetrain.units import J_PER_WH, spell, spell_seconds
 MOST_ROWS = 2_000  # devices in the table
 MOST_NAMED = 30  # devices whose name is written in the chart
 DEVICE_HEADS = ("device", "board", "mode", "epochs", "finish", "slack", "power", "energy")
-ENERGY_HEADS = ("way", "energy", "the plan needs less by", "devices late")
+ENERGY_HEADS = ("policy", "energy", "the plan needs less by", "devices late")
 
 
 def round_page(answer: RoundAnswer) -> str:
@@ -98,9 +98,9 @@ def gantt(assignments: Sequence[RoundAssignment], deadline_s: float) -> Plot:
 
 def _verdict(answer: RoundAnswer) -> str:
     plan = answer.plan
-    away = sum(one.status == SITS_OUT for one in plan.assignments)
+    sitting_out = sum(one.status == SITS_OUT for one in plan.assignments)
     count = len(plan.assignments)
-    text = f"{count - away} of {count} devices finish within {spell_seconds(plan.deadline_s)}"
+    text = f"{count - sitting_out} of {count} devices finish within {spell_seconds(plan.deadline_s)}"
     known = [one for one in plan.energies if one.plan_saves is not None and one.energy_j is not None]
     saved = [f"{one.plan_saves:.0%} less energy than {one.name}" for one in known]
     return f"{text}, with {' and '.join(saved)}." if saved else f"{text}; energies cannot be compared (see below)."
