@@ -5,6 +5,8 @@ import json
 import pytest
 
 from edgetrain.cli import main
+from edgetrain.fleet import SCHEDULER, Fleet
+from edgetrain.fleet.agent import ProcessIds
 from edgetrain.report import fleet_line, show_fleet_doctor, show_fleet_progress
 from edgetrain.schema import FleetBoardProgress, FleetCheck, FleetDoctor, FleetProgress
 from edgetrain.units import spell_bytes
@@ -46,14 +48,26 @@ def test_a_plan_that_fits_on_no_board_is_refused_before_anything_starts(tmp_path
 
 
 def test_status_and_dry_runs_of_up_and_down_change_nothing(home, capsys):
-    for words in (["status"], ["down", "local", "--dry-run"]):
-        assert main(["fleet", *words, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert len(found["rows"]) == 5 and not any(row["running"] for row in found["rows"])
+    assert main(["fleet", "status", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["rows"]) == 5 and not any(row["running"] for row in found["rows"])
+    assert main(["fleet", "down", "local", "--dry-run"]) == 0
+    assert "nothing of the fleet local runs" in capsys.readouterr().out
     assert main(["fleet", "up", "local", "--dry-run"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "here: dask scheduler" in out and out.count("dask worker") == 4 and "--tls-ca-file" in out
     assert not home.exists()
+
+
+def test_a_dry_run_of_down_names_every_process_that_would_be_stopped(monkeypatch, capsys):
+    monkeypatch.setattr(Fleet, "pids", lambda self: {SCHEDULER: ProcessIds(1, 11), "nano-1": ProcessIds(2, 12)})
+    assert main(["fleet", "down", "local", "--dry-run", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    check_document(["fleet", "down", "--dry-run"], found)
+    assert found["commands"] == [
+        "here: stop the worker of nano-1 (process 12)",
+        "here: stop the scheduler (process 11)",
+    ]
 
 
 def test_doctor_prints_one_document_for_all_boards(capsys):
@@ -68,15 +82,16 @@ def test_doctor_shows_every_board_in_one_table_with_what_is_wrong_below_it():
     good = FleetCheck("a", "nano", None, "me", "sim:nano", "3.11", {"edgetrain": "0.1.0"}, 0, 0, 1 << 33, 300, False)
     bad = FleetCheck("b", "nano", "10.0.0.2", "me", None, None, {}, None, None, None, None, None, ("it is off",))
     text = printed(show_fleet_doctor(FleetDoctor("lab", {"edgetrain": "0.1.0"}, (good, bad))))
-    assert "b: it is off" in text and spell_bytes(1 << 33) in text and "1 wrong" in text and "not made" not in text
+    assert "b: it is off" in text and spell_bytes(1 << 33) in text and "not made" not in text
+    assert "1 problem" in text and "1 problems" not in text
 
 
 def test_the_progress_of_all_boards_is_one_view():
     boards = (
         FleetBoardProgress("a", "nano", "working", 3.0, "k", {"workers": 1}, 2, 0, None),
-        FleetBoardProgress("b", "nano", "away", 70.0, None, {}, 0, 1, "b (10.0.0.2): cannot be reached by ssh"),
+        FleetBoardProgress("b", "nano", "disconnected", 70.0, None, {}, 0, 1, "b (10.0.0.2): cannot be reached by ssh"),
     )
     progress = FleetProgress("c", 5, {"x": "r"}, {"y": "no"}, {"a": "k"}, boards, {}, 60.0)
     text = printed(show_fleet_progress(progress))
     assert "working" in text and "cannot be reached" in text and "workers" in text
-    assert fleet_line(progress).startswith("[1/5] done, 1 failed; 1 boards at work; away: b")
+    assert fleet_line(progress).startswith("[1/5] done, 1 failed; 1 boards at work; disconnected: b")

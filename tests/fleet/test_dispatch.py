@@ -39,7 +39,7 @@ class ScriptedLink:
     def has(self, board):
         return board not in self.away
 
-    def away_s(self, board):
+    def disconnected_s(self, board):
         return 1000.0 if board in self.away else 0.0
 
     def submit(self, board, key, request):
@@ -63,7 +63,7 @@ def carry(tmp_path, answer, away=(), data=None, announce=lambda progress: None, 
     campaign = FleetCampaign(
         plan, Fleet(local_inventory(("nano", "nano")), tmp_path / "home"), FolderStore(tmp_path / "store")
     )
-    campaign.recall()
+    campaign.read_journal()
     link = ScriptedLink(answer, away)
     if data is not None:
         link.data = data
@@ -214,11 +214,11 @@ def test_what_a_plan_says_about_one_machine_is_refused_on_a_fleet(tmp_path, more
         FleetCampaign(Plan("d", {"network": "lenet5"}, **more), fleet, FolderStore(tmp_path / "store"))
 
 
-def test_the_outlook_names_boards_and_divides_the_time_among_them(tmp_path):
+def test_the_preview_names_boards_and_divides_the_time_among_them(tmp_path):
     campaign, _ = carry(tmp_path, done, repeats=4)
     Path(campaign.journal.path).unlink()
-    outlook = campaign.outlook()
-    assert outlook.left == 8 and "nano-1 (nano), nano-2 (nano)" in outlook.device
+    preview = campaign.preview()
+    assert preview.left == 8 and "nano-1 (nano), nano-2 (nano)" in preview.device
 
 
 def test_a_board_that_could_not_be_put_back_is_named_and_tried_again_at_the_next_start(tmp_path):

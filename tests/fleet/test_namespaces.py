@@ -111,7 +111,7 @@ def test_a_host_that_was_cut_off_comes_back_and_every_run_is_recorded_once(hosts
 
     ended = campaign.carry_out(announce)
     assert ended.complete and not ended.failed and not ended.not_restored
-    assert cut.is_set() and "away" in states and states[-1] != "away", states
+    assert cut.is_set() and "disconnected" in states and states[-1] != "disconnected", states
     assert len({row.run for row in store.runs()}) == len(list(store.runs())) == 20
 
 

@@ -100,7 +100,8 @@ COMMANDS = {
     "modes list": ("modes", "list", "--device", "sim:orin-agx", "--json"),
     "fleet status": ("fleet", "status", "local", "--json"),
     "fleet up --dry-run": ("fleet", "up", "local", "--dry-run", "--json"),
-    "fleet down": ("fleet", "down", "local", "--dry-run", "--json"),
+    "fleet down": ("fleet", "down", "local", "--json"),
+    "fleet down --dry-run": ("fleet", "down", "local", "--dry-run", "--json"),
     "plan": ("campaign", "--schema"),
 }
 

@@ -60,7 +60,10 @@ def down(fleet: FleetArgument = "local", dry_run: DryRun = False, json: JsonOpti
 
     Example: edgetrain fleet down fleet.yaml
     """
-    print_result(api.fleet_status(fleet) if dry_run else api.fleet_down(fleet), show_fleet, json)
+    if dry_run:
+        print_result(api.fleet_down_preview(fleet), show_fleet_preview, json)
+        return
+    print_result(api.fleet_down(fleet), show_fleet, json)
 
 
 def status(fleet: FleetArgument = "local", json: JsonOption = False) -> None:

@@ -177,11 +177,11 @@ class Dispatch:
             self.waiting.append(job)
 
     def _give_up_on_lost(self) -> None:
-        """Send the experiments of boards that are away too long elsewhere, where the plan says so."""
+        """Send the experiments of boards that are disconnected too long elsewhere, where the plan says so."""
         place = self.campaign.plan.place
         if place.when_lost != "elsewhere":
             return
-        gone = {one.name for one in self.campaign.boards if self.link.away_s(one.name) > place.wait_s}
+        gone = {one.name for one in self.campaign.boards if self.link.disconnected_s(one.name) > place.wait_s}
         for job in list(self.waiting) if gone else []:
             board = self.bound.get(job.key)
             if board in gone and board is not None:
@@ -196,10 +196,10 @@ class Dispatch:
                 )
 
     def _revive(self) -> None:
-        """Start boards again that are away: one that was switched off has no supervisor."""
+        """Start disconnected boards again: one that was switched off has no supervisor."""
         now_s = time.monotonic()
         for board in self.campaign.boards:
-            if self.link.away_s(board.name) < REVIVE_S:
+            if self.link.disconnected_s(board.name) < REVIVE_S:
                 if self.link.has(board.name):
                     self.problems.pop(board.name, None)
             elif now_s - self.revived_s.get(board.name, -REVIVE_EVERY_S) >= REVIVE_EVERY_S:
@@ -222,10 +222,10 @@ class Dispatch:
     def _board_progress(self, board: FleetBoard) -> FleetBoardProgress:
         known, name = self.campaign.known, board.name
         one = self.open.get(name)
-        away_s = self.link.away_s(name)
+        disconnected_s = self.link.disconnected_s(name)
         state, for_s = "idle", None
-        if away_s > 0:
-            state, for_s = "away", away_s
+        if disconnected_s > 0:
+            state, for_s = "disconnected", disconnected_s
         elif one is not None:
             state, for_s = "working", time.monotonic() - one.since_s
         return FleetBoardProgress(

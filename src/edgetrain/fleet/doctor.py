@@ -136,9 +136,9 @@ def _year(version: str | None) -> str:
 def fleet_status(fleet: Fleet) -> FleetStatus:
     """Return what runs of a fleet; changes nothing."""
     here = fleet.pids()
-    away = [one for one in fleet.inventory.boards if one.address is not None]
+    remote = [one for one in fleet.inventory.boards if one.address is not None]
     answers, problems = fleet.each(
-        away, lambda one: fleet.host_of(one).facts(ProcessName(fleet.home_of(one), one.name, ""))
+        remote, lambda one: fleet.host_of(one).facts(ProcessName(fleet.home_of(one), one.name, ""))
     )
     known = here.get(SCHEDULER)
     rows = [FleetRow(SCHEDULER, None, None, None, (), known is not None, known.command if known else None)]

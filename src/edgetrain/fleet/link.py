@@ -151,8 +151,8 @@ class FleetLink:
         self._refresh()
         return self._workers.get(board) == address
 
-    def away_s(self, board: str) -> float:
-        """Return how long the board has been away, in s."""
+    def disconnected_s(self, board: str) -> float:
+        """Return how long the board has been disconnected, in s."""
         self._refresh()
         return 0.0 if board in self._workers else self._now_s() - self._seen_s.get(board, self._start_s)
 
@@ -195,7 +195,7 @@ class FleetLink:
         return lambda wanted: self.ask(board.name, "read", board_work.read_parts, folder, run, wanted)
 
     def restore(self, board: FleetBoard, wait_s: float, changed: bool = True) -> str | None:
-        """Put a board's power mode back; waits for a board that is away. Returns why it was not done."""
+        """Put a board's power mode back; waits for a board that is disconnected. Returns why it was not done."""
         until_s = self._now_s() + wait_s
         while True:
             try:

@@ -210,8 +210,8 @@ class Fleet:
         Together, workers hang and connect to the next scheduler.
         """
         (self.home / KEPT).unlink(missing_ok=True)
-        away = [one for one in self.inventory.boards if one.address is not None]
-        problems = self.each(away, lambda one: self.host_of(one).stop(ProcessName(self.home_of(one), one.name)))[1]
+        remote = [one for one in self.inventory.boards if one.address is not None]
+        problems = self.each(remote, lambda one: self.host_of(one).stop(ProcessName(self.home_of(one), one.name)))[1]
         agent.stop(self.home, [name for name in self.pids() if name != SCHEDULER])
         agent.stop(self.home, [SCHEDULER])
         return problems

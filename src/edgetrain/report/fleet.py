@@ -24,15 +24,15 @@ def show_fleet(status: FleetStatus) -> RenderableType:
             f"process {row.pid}" if row.pid is not None else process,
             " ".join(row.labels),
         )
-    state = "stays up until `fleet down`" if status.kept else "not kept up"
+    state = "stays up until `fleet down`" if status.kept else "stops when the campaign ends"
     used = "; a campaign uses it" if status.used else ""
     problems = [Text(row.problem, style="yellow") for row in status.rows if row.problem is not None]
     return Group(Text(f"fleet {status.fleet}, scheduler at {status.address}; {state}{used}\n"), table, *problems)
 
 
 def show_fleet_preview(preview: FleetPreview) -> RenderableType:
-    """Return what `fleet up` would start, one command per paragraph."""
-    return Text("\n\n".join(preview.commands), overflow="fold")
+    """Return what `fleet up` would start or `fleet down` would stop, one process per paragraph."""
+    return Text("\n\n".join(preview.commands) or f"nothing of the fleet {preview.fleet} runs", overflow="fold")
 
 
 def show_fleet_doctor(found: FleetDoctor) -> RenderableType:
@@ -54,7 +54,7 @@ def show_fleet_doctor(found: FleetDoctor) -> RenderableType:
             _clock(row),
             spell_bytes(row.free_bytes),
             days if row.python else "–",  # a board that did not answer
-            "ok" if not row.problems else f"{len(row.problems)} wrong",
+            "ok" if not row.problems else f"{len(row.problems)} problem{'' if len(row.problems) == 1 else 's'}",
         )
     problems = [Text(text, style="yellow") for text in found.problems]
     problems += [
@@ -80,8 +80,8 @@ def fleet_line(progress: FleetProgress) -> str:
         return progress.note
     left = "" if progress.left_s is None else f"; time left {spell_seconds(progress.left_s)}"
     failed = f", {len(progress.failed)} failed" if progress.failed else ""
-    away = [one.name for one in progress.boards if one.state == "away"]
-    lost = f"; away: {', '.join(away)}" if away else ""
+    disconnected = [one.name for one in progress.boards if one.state == "disconnected"]
+    lost = f"; disconnected: {', '.join(disconnected)}" if disconnected else ""
     return f"[{len(progress.done)}/{progress.planned}] done{failed}; {len(progress.now)} boards at work{lost}{left}"
 
 

@@ -48,7 +48,7 @@ class Placement:
         str,
         Setting("What becomes of the open run of a board that is lost.", choices=("wait", "elsewhere")),
     ] = "wait"
-    wait_s: Annotated[float, Setting("With elsewhere: how long the board may be away, in s.", minimum=0)] = 60.0
+    wait_s: Annotated[float, Setting("With elsewhere: how long the board may be disconnected, in s.", minimum=0)] = 60.0
 
 
 @dataclass(frozen=True, slots=True)

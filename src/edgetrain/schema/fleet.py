@@ -14,8 +14,8 @@ class FleetBoardProgress:
 
     name: str
     board: str  # its kind
-    state: str  # working | idle | away
-    for_s: float | None  # how long the experiment has run, or the board has been away
+    state: str  # working | idle | disconnected
+    for_s: float | None  # how long the experiment has run, or the board has been disconnected
     key: str | None  # of the planned run
     factors: Mapping[str, Scalar]  # of the planned run
     done: int
@@ -70,7 +70,7 @@ class FleetStatus:
 
 @dataclass(frozen=True, slots=True)
 class FleetPreview:
-    """What `fleet up` would start, and where."""
+    """What `fleet up` would start or `fleet down` would stop, and where: one entry per process."""
 
     fleet: str
     commands: tuple[str, ...]
