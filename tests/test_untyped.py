@@ -16,7 +16,7 @@ EDGES = {
     "device/catalog.py": "reads the catalogue of boards from YAML",
     "device/privileged/journal.py": "reads and writes the journal of a board as JSON",
     "device/privileged/program.py": "answers requests as lines of JSON",
-    "device/simulated/kernel.py": "reads planted faults from JSON",
+    "device/simulated/kernel.py": "reads injected faults from JSON",
     "device/simulated/physics.py": "reads coefficients from JSON",
     "device/simulated/shapes.py": "reads and writes the shape of a board as JSON",
     "documents.py": "typed values to JSON and back",

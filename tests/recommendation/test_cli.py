@@ -100,10 +100,15 @@ def test_a_saved_predictor_answers_for_its_board_and_is_refused_by_another(files
     assert status == 2 and "does not match" in err
 
 
+def test_minimize_has_one_meaning_in_both_spellings(files, capsys):
+    found = [answer(capsys, *asked(files, spelling, "energy")) for spelling in ("--minimize", "--minimise")]
+    assert found[0]["goal"]["minimize"] == "energy" and found[0]["best"] == found[1]["best"]
+
+
 def test_limits_nothing_keeps_end_with_status_1_and_name_the_nearest(files, capsys):
     status, out, _ = run(capsys, *asked(files, "--max-power-w", 3))
     assert status == 1
-    assert "no mode keeps the limits" in out and "nearest comes" in out
+    assert "no mode keeps the limits" in out and "the nearest mode is" in " ".join(out.split())
 
 
 def test_a_search_starts_from_nothing(files, capsys):
@@ -147,7 +152,7 @@ def test_whole_trainings_batteries_and_phases_are_added_when_asked(files, capsys
         (["--max-power-w", "-4"], "above zero"),
         (["--max-power-w", "9J"], "cannot read"),
         (["--max-power-w", 3, "--baseload-w", 4], "below what the board draws when idle"),
-        (["--minimise", "speed"], "cannot minimise"),
+        (["--minimize", "speed"], "cannot minimize"),
         (["--confidence", 10], "confidence"),
         (["--confirm", 2, "--max-power-w", 9], "--confirm needs something to measure with"),
         (["--epochs", 3], "--minibatches"),

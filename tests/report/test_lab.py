@@ -90,4 +90,5 @@ def test_measured_limits_are_judged_within_their_tolerance():
     measured = LabMeasured(Origin.MEASURED, 0.15, proofs)
     check_document(["lab", "measure"], {"schema": SCHEMA, **to_document(measured)})
     shown = text(lab_measured_table(measured))
+    assert all(head in shown for head in ("requested", "measured", "deviation"))
     assert "+5.0%" in shown and "-25.0%" in shown and "not judged" in shown and "sd: by slow disk" in shown

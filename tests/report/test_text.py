@@ -144,7 +144,7 @@ def test_a_run_without_minibatches_says_so_and_why_it_ended():
 def test_a_stall_of_unknown_cause_and_no_stall_at_all_are_distinguished():
     assert "no visible data stalls" in printed(show_run(make_summary(make_epoch(0, 1.0, 0.0))))
     unknown = printed(show_run(make_summary(make_epoch(0, 1.0, 0.5))))
-    assert "why it stalled is not known" in unknown and "blocked" not in unknown
+    assert "causes of the stall: not known" in unknown and "blocked" not in unknown
 
 
 def test_power_without_a_split_says_why():

@@ -89,8 +89,8 @@ def test_failures_are_recorded_and_tried_again_at_the_end(tmp_path):
         return record(store, experiment)
 
     campaign = CampaignRunner(plan_from_text(TEXT + "order: listed\n"), store, flaky)
-    standing = campaign.carry_out()
-    assert standing.complete and not standing.failed
+    progress = campaign.carry_out()
+    assert progress.complete and not progress.failed
     assert order == [0, 1, 2, 4, 1]
     assert [entry.kind for entry in campaign.journal.read()].count("failed") == 1
 
@@ -103,9 +103,9 @@ def test_what_keeps_failing_is_said_and_the_rest_is_done(tmp_path):
             raise WorkloadError("no memory left")
         return record(store, experiment)
 
-    standing = CampaignRunner(plan_from_text(TEXT), store, run).carry_out()
-    assert len(standing.done) == 3
-    assert list(standing.failed.values()) == ["no memory left"]
+    progress = CampaignRunner(plan_from_text(TEXT), store, run).carry_out()
+    assert len(progress.done) == 3
+    assert list(progress.failed.values()) == ["no memory left"]
 
 
 def test_a_torn_journal_is_read_up_to_the_tear_and_goes_on_behind_it(tmp_path):
@@ -168,7 +168,7 @@ def test_a_machine_that_never_settles_gets_a_doubt_and_the_run_goes_on(tmp_path)
     quiet = wait_until_quiet(
         0.2, None, 5, read_busy=lambda: 0.9, now_s=lambda: float(next(clock)), sleep=lambda seconds: None
     )
-    assert quiet.doubt and "90%" in quiet.doubt
+    assert quiet.doubt and "CPUs 90 % busy (limit 20 %)" in quiet.doubt
     calm = wait_until_quiet(0.2, 60.0, 5, read_busy=lambda: 0.1, read_temp=lambda: 41.0)
     assert calm.doubt is None
 
@@ -178,11 +178,11 @@ def test_a_machine_that_never_settles_gets_a_doubt_and_the_run_goes_on(tmp_path)
     load = threading.Thread(target=lambda: [sum(range(1000)) for _ in iter(stop.is_set, True)])
     load.start()
     try:
-        standing = CampaignRunner(plan, store, lambda experiment: record(store, experiment)).carry_out()
+        progress = CampaignRunner(plan, store, lambda experiment: record(store, experiment)).carry_out()
     finally:
         stop.set()
         load.join()
-    event = store.open(next(iter(standing.done.values()))).events[0]
+    event = store.open(next(iter(progress.done.values()))).events[0]
     assert (event.kind, event.doubt) == ("doubt", "not_quiet") and "did not settle" in event.text
 
 

@@ -47,6 +47,10 @@ def test_on_a_jetson_nobody_is_advised_to_install_another_torch(facts: TorchFact
     assert fixes == [JETSON_TORCH] and "pip install torch" not in JETSON_TORCH
 
 
+def test_the_fix_on_a_jetson_says_what_to_do_and_names_no_file_that_a_wheel_lacks() -> None:
+    assert "docs/" not in JETSON_TORCH and "docker run" in JETSON_TORCH
+
+
 def test_a_numpy_that_this_torch_cannot_use_is_named_with_the_fix() -> None:
     finding = found(changed(numpy_error="Numpy is not available"))["NumPy"]
     assert finding.works is False and "numpy<2" in (finding.fix or "")

@@ -38,7 +38,8 @@ def _doubts(run: Run, loop: TrainingLoop) -> Iterator[Doubt]:
         )
     if facts.ended is False and run.manifest.state != "running":
         yield Doubt(
-            "killed", "a training process ended without closing its record: up to two seconds of it may be missing"
+            "killed",
+            "a training process ended without closing its record: its last seconds (5 at most) may be missing",
         )
     if len(parts) and hides_steps(facts) and all(one.optimizer_steps is None for one in loop.epochs):
         yield Doubt(

@@ -1,4 +1,5 @@
-"""The application: each command in its group, and each way to fail as a sentence and a status."""
+"""Builds the command-line application from the table of commands, and turns every error into a message and an exit
+status."""
 
 from __future__ import annotations
 
@@ -142,9 +143,9 @@ def run_command(arguments: list[str]) -> int:
     except _ClickException as error:
         from edgetrain.report import printable
 
-        said = io.StringIO()
-        error.show(said)  # type: ignore[attr-defined]  # ClickException, by whichever click Typer uses
-        print(printable(said.getvalue()), file=sys.stderr, end="")
+        message = io.StringIO()
+        error.show(message)  # type: ignore[attr-defined]  # ClickException, by whichever click Typer uses
+        print(printable(message.getvalue()), file=sys.stderr, end="")
         return 2
     except _PastTyper as passed:
         if isinstance(passed.reason, OSError):

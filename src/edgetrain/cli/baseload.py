@@ -40,9 +40,9 @@ def baseload(
 
     Example: sudo edgetrain baseload --seconds 60
     """
-    said = console(stderr=True)
+    stderr = console(stderr=True)
     if dry_run:
         print_result(api.baseload_preview(device, seconds, keep_clocks), show_baseload_preview, json)
         return
-    table = api.baseload(device, seconds, wake_on_lan_w, keep_clocks, lambda stage, done, total: said.print(stage))
+    table = api.baseload(device, seconds, wake_on_lan_w, keep_clocks, lambda stage, done, total: stderr.print(stage))
     print_result(table, show_baseload, json)

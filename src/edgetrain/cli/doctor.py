@@ -1,4 +1,4 @@
-"""`edgetrain doctor`: what can be measured and set here, what not, why, and what would fix it."""
+"""`edgetrain doctor`: what can be measured and set here, what not, why, and how to fix it."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def evaluate(
     table: Annotated[
         Path, typer.Argument(help="CSV of measured modes: cores, clocks, time, power.", show_default=False)
     ],
-    asked: MethodFlags,
+    flags: MethodFlags,
     limits: BudgetFlags,
     json: JsonOption = False,
 ) -> None:
@@ -102,16 +102,16 @@ def evaluate(
     """
     found = api.evaluate(
         table,
-        asked.profile,
-        asked.seeds,
-        methods=asked.method or ["physics"],
-        prior=asked.prior,
-        without=split_names(asked.without),
-        reference=asked.reference,
-        random_modes=asked.random_modes,
+        flags.profile,
+        flags.seeds,
+        methods=flags.method or ["physics"],
+        prior=flags.prior,
+        without=split_names(flags.without),
+        reference=flags.reference,
+        random_modes=flags.random_modes,
         budgets_w=limits.range_w(),
         confirm=limits.confirm,
         confidence=limits.confidence,
-        board=asked.device,
+        board=flags.device,
     )
     print_result(found, show_evaluation, json)

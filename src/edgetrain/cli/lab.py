@@ -137,7 +137,7 @@ def measure(
 ) -> None:
     """Measure how well the limits are kept: latency, bandwidth, several readers, cacheable bytes and CPU.
 
-    The exit status is 1 if one is off by more than 15 %. It takes half a minute and needs an otherwise idle machine.
+    The exit status is 1 if one deviates by more than 15 %. It takes half a minute and needs an otherwise idle machine.
     With --own, measure a medium of this machine: `whatif --media FILE --set storage=NAME` then predicts with it.
 
     Example: edgetrain lab measure --own card --at /mnt/card -o media.yaml
@@ -160,6 +160,6 @@ def measure(
     broken = [f"{proof.limit} {proof.what}" for proof in result.limits if proof.holds is False]
     if broken:
         raise LabError(
-            f"{len(broken)} of {len(result.limits)} limits are off by more than {result.tolerance:.0%}:"
+            f"{len(broken)} of {len(result.limits)} limits deviate by more than {100 * result.tolerance:.0f} %:"
             f" {'; '.join(broken)}; check the machine's load and try again"
         )

@@ -62,7 +62,8 @@ class UntilFlags:
     until: Annotated[
         str | None,
         typer.Option(
-            help="Profile modes one by one until this error is expected, such as 5%. Needs --truth or --measure-on.",
+            help="Profile modes one by one until this error is expected, such as 5%. Needs --truth, --measure-on, or a "
+            "simulated --device with --network.",
             rich_help_panel=UNTIL,
         ),
     ] = None
@@ -122,46 +123,46 @@ class PlanFiles:
 
 
 def plan(
-    asked: PlanFlags, until: UntilFlags, files: PlanFiles, store: StoreOption = None, json: JsonOption = False
+    flags: PlanFlags, until: UntilFlags, files: PlanFiles, store: StoreOption = None, json: JsonOption = False
 ) -> None:
     """Choose the modes to profile, with the time this takes and the error to expect.
 
-    Example: edgetrain predict plan --device orin-agx --count 8 -o ask.csv
+    Example: edgetrain predict plan --device orin-agx --count 8 -o modes-to-profile.csv
     """
     if until.until is not None:
-        _profile_until(asked, until, files, store, json)
+        _profile_until(flags, until, files, store, json)
         return
     found = api.plan_modes(
-        asked.device,
-        asked.count,
-        candidates=asked.candidates,
-        profiled=asked.profiled,
-        prior=asked.prior,
-        without=split_names(asked.without),
-        seed=asked.seed,
-        minibatch_ms=asked.minibatch_ms,
+        flags.device,
+        flags.count,
+        candidates=flags.candidates,
+        profiled=flags.profiled,
+        prior=flags.prior,
+        without=split_names(flags.without),
+        seed=flags.seed,
+        minibatch_ms=flags.minibatch_ms,
         store=store,
     )
     if files.output is not None:
         api.write_text(files.output, api.modes_csv(found))
     if files.campaign is not None:
-        api.write_text(files.campaign, api.campaign_yaml(found, asked.device, files.network, files.command))
+        api.write_text(files.campaign, api.campaign_yaml(found, flags.device, files.network, files.command))
     print_result(found, show_plan, json)
 
 
-def _profile_until(asked: PlanFlags, until: UntilFlags, files: PlanFiles, store: Path | None, json: bool) -> None:
+def _profile_until(flags: PlanFlags, until: UntilFlags, files: PlanFiles, store: Path | None, json: bool) -> None:
     found = api.profile_until(
         until.share() or 0.0,
-        asked.device,
-        asked.count,
-        candidates=asked.candidates,
-        profiled=asked.profiled,
+        flags.device,
+        flags.count,
+        candidates=flags.candidates,
+        profiled=flags.profiled,
         truth=until.truth,
         measure_on=until.measure_on,
         network=files.network,
-        prior=asked.prior,
-        without=split_names(asked.without),
-        seed=asked.seed,
+        prior=flags.prior,
+        without=split_names(flags.without),
+        seed=flags.seed,
         output=files.output,
         store=store,
     )

@@ -99,7 +99,7 @@ class Device(Protocol):
         """Return what counts as the device's power, or None where it has no such sensor."""
 
     def findings(self) -> list[Finding]:
-        """Return what can and cannot be measured and set here, and what would fix it."""
+        """Return what can and cannot be measured and set here, and how to fix what cannot."""
 
     def modes(self) -> ModeSpace | None:
         """Return the board's space of power modes, or None where it has none."""

@@ -2,7 +2,7 @@
 
     ClientApp(mods=[power_mode_mod])                     on each board: holds the mode, records the training, reports
     PowerModeStrategy(FedAvg(...), assigner)             around any strategy: one message per board, with its mode
-    DeadlineAssigner(tables, minibatches)                modes that finish together with least energy
+    DeadlineAssigner(profiles, deadline_s)               per unit the mode that meets the deadline with least energy
     RoundPlanAssigner(devices, rules)                    the planner of `edgetrain round` in its place
     LocalFederation(...)                                 SuperLink and SuperNodes on this machine, for trying it
     virtual_time_mod(boards)                             in Flower's simulation engine: time and energy from profiles

@@ -49,7 +49,7 @@ class FlowerInstall:
         except (OSError, subprocess.CalledProcessError) as error:
             raise UsageError(
                 f"there is no Flower in {bin_folder.parent}; install it with: "
-                f"{bin_folder}/pip install 'edgetrain[federated]'"
+                f"{bin_folder}/pip install 'edgetrain-….whl[federated]' (`make wheel` builds the wheel)"
             ) from error
         return cls(bin_folder, done.stdout.strip())
 

@@ -140,7 +140,7 @@ class Lab:
             return
         cores = cpu.pick_cores(asked)
         if len(cores) < asked:
-            self.doubts.append(f"asked for {asked} cores, this machine has {len(cores)}")
+            self.doubts.append(f"requested {asked} cores; this machine has {len(cores)}")
         by = NOTHING_TO_LIMIT
         if len(cores) < len(os.sched_getaffinity(0)):
             if self.groups.hierarchies.has("cpuset"):
@@ -159,7 +159,10 @@ class Lab:
             return
         if share >= 1:
             if share > 1.02:
-                self.doubts.append(f"asked for cores {share:.2f} times as fast as ours; they run at their own speed")
+                self.doubts.append(
+                    f"cores {share:.2f} times as fast as this machine's were requested; the lab cannot speed cores up, "
+                    "so they run at full speed"
+                )
             self.got = replace(self.got, cpu_share=CpuShareGot(1.0, NOTHING_TO_LIMIT))
             return
         if not self.groups.hierarchies.has("cpu"):
@@ -191,7 +194,9 @@ class Lab:
             raise LabError("a RAM limit needs a memory control group; run as root, or leave --ram out")
         total_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         if cache_bytes >= total_bytes:
-            self.doubts.append(f"asked for {spell_bytes(cache_bytes)} of page cache, this machine has less RAM")
+            self.doubts.append(
+                f"requested {spell_bytes(cache_bytes)} of page cache; this machine has {spell_bytes(total_bytes)} RAM"
+            )
             self.got = replace(self.got, ram=RamGot(total_bytes, NOTHING_TO_LIMIT))
             return
         if reclaims_by_itself():

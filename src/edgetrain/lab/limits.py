@@ -49,11 +49,11 @@ class MachineLimits:
     def check(self) -> None:
         """Refuse what is impossible before anything is set up."""
         if self.cores is not None and self.cores < 1:
-            raise UsageError(f"asked for {self.cores} cores; a machine has at least 1")
+            raise UsageError(f"requested {self.cores} cores; a machine has at least 1")
         if self.cpu_share is not None and not self.cpu_share > 0:
-            raise UsageError(f"asked for a CPU share of {self.cpu_share}; give one above 0, 1 is a whole core")
+            raise UsageError(f"requested a CPU share of {self.cpu_share}; give one above 0, 1 is a whole core")
         if not self.speed > 0:
-            raise UsageError(f"asked for a speed of {self.speed}; give one above 0")
+            raise UsageError(f"requested a speed of {self.speed}; give one above 0")
         if self.ram_bytes is not None and self.cache_bytes is not None:
             if self.cache_bytes < 0:
                 raise LabError(

@@ -1,4 +1,4 @@
-"""Measures the limits: asked against got, with reads and loops that are independent of the lab."""
+"""Measures how well the limits are kept, with reads and loops that are independent of the lab."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SHARE = 0.5
 def proof(
     limit: str, what: str, unit: str, asked: float, got: float | None, by: str, judged: bool = True
 ) -> LimitProof:
-    """Compare got with asked; not judged where the mechanism promises no such thing."""
+    """Compare the measured with the requested value; not judged where the mechanism promises no such thing."""
     off = None if got is None or not asked else got / asked - 1
     holds = (off is not None and abs(off) <= TOLERANCE) if judged else None
     return LimitProof(limit, what, unit, asked, got, by, judged, off, holds)

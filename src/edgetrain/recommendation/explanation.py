@@ -17,7 +17,7 @@ def explain(answer: Recommendation) -> list[str]:
     goal, best = answer.goal, answer.best
     limits = goal.limits.estimated()
     listed = [spell_limit(name, value) for name, value in limits.items()]
-    asked = f"you asked for the least {goal.minimise}" + (f" with {' and '.join(listed)}" if listed else "")
+    asked = f"you asked for the least {goal.minimize}" + (f" with {' and '.join(listed)}" if listed else "")
     plural = "" if answer.considered == 1 else "s"
     sentences = [f"{asked}; {answer.considered} mode{plural} may be used"]
     if best is None:
@@ -29,14 +29,14 @@ def explain(answer: Recommendation) -> list[str]:
     sentences += [_margin(best, name, limit, confidence) for name, limit in limits.items()]
     sentences += _trail(answer.trail or ())
     if answer.runner_up is not None:
-        worse = 100 * (answer.runner_up.cost(goal.minimise).value / best.cost(goal.minimise).value - 1)
-        differs = f"{worse:.1f} % more {goal.minimise}"
+        worse = 100 * (answer.runner_up.cost(goal.minimize).value / best.cost(goal.minimize).value - 1)
+        differs = f"{worse:.1f} % more {goal.minimize}"
         if worse < 0:
-            differs = f"{-worse:.1f} % less {goal.minimise} but a smaller probability of keeping the limits"
+            differs = f"{-worse:.1f} % less {goal.minimize} but a smaller probability of keeping the limits"
         sentences.append(f"the runner-up is {spell_mode(answer.runner_up.mode)}, with {differs}")
     for relaxed in answer.relaxed:
         if relaxed.gain_pct is not None:
-            gain = f"{relaxed.gain_pct:.1f} % less {goal.minimise}" if relaxed.gain_pct > 0.05 else "nothing"
+            gain = f"{relaxed.gain_pct:.1f} % less {goal.minimize}" if relaxed.gain_pct > 0.05 else "nothing"
             percent = 100 * (RELAXED_BY - 1)
             sentences.append(f"relaxing the {relaxed.limit} limit by {percent:.0f} % would mean {gain}")
     return sentences
@@ -50,8 +50,8 @@ def _chosen(best: Pick, goal: Goal) -> str:
         level = 100 * power.level
         interval = f" ({level:g} % intervals {watts}, {spell_seconds(time.lo)} to {spell_seconds(time.hi)})"
     return (
-        f"chosen is {spell_mode(best.mode)}: {spell_seconds(time.value)} and {spell(energy.value, 'J', 4)} for "
-        f"{goal.work.label} at {spell(power.value, 'W')}, {power.origin}{interval}"
+        f"the chosen mode is {spell_mode(best.mode)}: {spell_seconds(time.value)} and "
+        f"{spell(energy.value, 'J', 4)} for {goal.work.label} at {spell(power.value, 'W')}, {power.origin}{interval}"
     )
 
 
@@ -62,8 +62,8 @@ def _margin(best: Pick, name: str, limit: float, confidence: float) -> str:
         return f"its {name} was measured {below:.1f} % below the limit"
     return (
         f"its {name} is expected {below:.1f} % below the limit and keeps it with {100 * best.holds[name]:.1f} % "
-        f"probability ({confidence:g} % was required); this margin is needed because the mode with the best prediction "
-        "is more often under- than over-estimated"
+        f"probability ({confidence:g} % was required); the margin is needed because the power and time of the "
+        "best-looking mode are more often predicted too low than too high"
     )
 
 
@@ -91,7 +91,7 @@ def _infeasible(answer: Recommendation) -> list[str]:
     if len(possible) > 1:
         sentences.append(f"the limits on {' and '.join(possible)} can each be kept alone, but not together")
     needs = " and ".join(spell_limit(name, value) for name, value in nearest.needs.items())
-    sentences.append(f"nearest comes {spell_mode(nearest.pick.mode)}, which would need {needs}")
+    sentences.append(f"the nearest mode is {spell_mode(nearest.pick.mode)}; it would need {needs}")
     return sentences
 
 

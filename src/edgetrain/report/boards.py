@@ -73,7 +73,8 @@ def show_restore(done: ModeRestore, at_boot: bool | None = None) -> RenderableTy
     if at_boot is not None:
         would = "would be " if done.dry_run else ""
         if at_boot:
-            return Text(f"{done.unit} {would}installed: a mode left by a power cut is put back at the next boot")
+            text = "a power mode that survived a power cut is undone at the next boot"
+            return Text(f"{done.unit} {would}installed: {text}")
         return Text(f"the unit that restores at boot {would or 'was '}removed")
     if done.asked is None:
         return Text("nothing to restore: edgetrain has not changed this board")

@@ -111,7 +111,7 @@ def show_fits(need: MemoryNeed, fits: Sequence[Fit]) -> RenderableType:
     parts = {
         "parameters": need.parameters_bytes,
         "gradients": need.gradients_bytes,
-        "optimiser state": need.optimizer_bytes,
+        "optimizer state": need.optimizer_bytes,
         "activations": need.activations_bytes,
         "input": need.input_bytes,
     }

@@ -28,11 +28,11 @@ _MARKS = {True: ("yes", "green"), False: ("no", "red"), None: ("–", "bright_bl
 
 
 def show_doctor(report: DoctorReport) -> RenderableType:
-    """Return the device, each finding, then the commands that would fix something."""
+    """Return the device, each finding, then how to fix what is missing."""
     parts: list[RenderableType] = [_device(report), Text(""), _table(report.findings)]
     fixes = [finding for finding in report.findings if finding.fix]
     if fixes:
-        parts += [Text(""), Text("what would fix it", style="bold")]
+        parts += [Text(""), Text("how to fix", style="bold")]
         parts += [Text.assemble(f"  {finding.what}: ", (finding.fix or "", "cyan")) for finding in fixes]
     parts += [Text(""), Text(_cost(report.overhead))]
     return Group(*parts)

@@ -99,14 +99,14 @@ def _session_line(session: SessionFacts) -> str:
 
 
 def lab_measured_table(measured: LabMeasured) -> RenderableType:
-    """Return asked against got for every limit, then the mechanisms; or a measured storage medium."""
+    """Return what was requested and measured for every limit, then the mechanisms; or a measured storage medium."""
     if measured.media:
         table = plain_table("medium", "per read", "transfer", "reads at once", "gain with 4 waiting")
         for medium in measured.media:
             rate, gain = spell(medium.bytes_per_s / 1e6, "MB/s"), dict(medium.gain).get(4)
             table.add_row(medium.name, spell_seconds(medium.read_s), rate, str(medium.at_once), spell(gain))
         return table
-    table = plain_table("limit", "what", "asked", "got (measured)", "off", f"within {measured.tolerance:.0%}")
+    table = plain_table("limit", "what", "requested", "measured", "deviation", f"within {measured.tolerance:.0%}")
     for proof in measured.limits:
         verdict = {True: "yes", False: "NO", None: "not judged"}[proof.holds]
         off = "–" if proof.off is None else f"{proof.off:+.1%}"

@@ -115,7 +115,8 @@ def _simulated(found: RoundSimulation, plan: RoundPlan) -> list[RenderableType]:
     worst = "no device finished"
     if found.worst_device is not None and found.worst_late_share is not None:
         worst = (
-            f"late most often: {found.worst_device}, in {found.worst_late_share:.1%} (at most {plan.late:.0%} asked)"
+            f"late most often: {found.worst_device}, in {100 * found.worst_late_share:.1f} % of the rounds "
+            f"(limit {100 * plan.late:g} %)"
         )
     lines = [
         f"{found.rounds} simulated rounds: {worst}",

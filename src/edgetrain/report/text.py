@@ -207,7 +207,10 @@ def _why(epochs: Sequence[EpochSummary]) -> RenderableType:
         return Text("no visible data stalls")
     known = [(epoch.fetch_stall_s or 0.0, epoch.stall_by) for epoch in epochs if epoch.stall_by]
     if not known:
-        return Text("why it stalled is not known: loader workers were not timed, or too little is known (see doubts)")
+        return Text(
+            "causes of the stall: not known, because the loader workers were not timed or the record is incomplete "
+            "(see doubts)"
+        )
     table = plain_table("why the loop waited for data", "time", "share of the stall")
     total = sum(stall for stall, _ in known)
     for name, label in CAUSES:

@@ -166,7 +166,7 @@ def early_doubts(experiment: Experiment, run: Path, dataset: str | None, medium:
     if workers > cores:
         text = f"{workers} loader workers on {cores} cores: they compete with each other and with the training loop"
         doubts.append(Doubt("workers_exceed_cores", text))
-    # A warm dataset is not read from its medium, and memory has no head to move.
+    # A warm dataset is read from the page cache, and a dataset in RAM (tmpfs) has no medium: nothing to compete for.
     read_from_it = experiment.loading.cache != "warm" and medium not in ("ram", None)
     if dataset and read_from_it and same_medium(run, Path(dataset)):
         text = (
@@ -225,7 +225,8 @@ def oom_kills() -> int | None:
 
 
 def out_of_memory(before: int | None, after: int | None) -> str | None:
-    """Return what to say where the OOM killer struck between two counts; None where it did not or cannot be counted."""
+    """Return the advice to print if the OOM killer ended a process between two counts; None if it did not, or if the
+    kernel does not count it."""
     if before is None or after is None or after <= before:
         return None
     return "; the kernel ran out of memory and killed it: lower --batch-size or --workers, or close other programs"

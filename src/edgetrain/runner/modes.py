@@ -171,15 +171,22 @@ def _clock_doubts(probes: dict[str, Probe], mode: PowerMode) -> list[str]:
     if caps is not None:
         for column, found in zip(caps.columns, caps.read(), strict=True):
             if column.endswith("_cap_hz") and math.isfinite(found) and found < (1 - CLOCK_SHARE) * mode.cpu_hz:
-                doubts.append(f"asked for CPUs at {mode.cpu_hz / 1e6:g} MHz, {column} reads {found / 1e6:g} MHz")
-    for name, column, asked in (("gpu", "gpu_hz", mode.gpu_hz), ("emc", "emc_hz", mode.emc_hz)):
+                doubts.append(_differs("CPU", mode.cpu_hz, found, column))
+    for label, name, column, asked in (
+        ("GPU", "gpu", "gpu_hz", mode.gpu_hz),
+        ("memory", "emc", "emc_hz", mode.emc_hz),
+    ):
         probe = probes.get(name)
         if probe is None or asked is None or column not in probe.columns:
             continue
         found = dict(zip(probe.columns, probe.read(), strict=True))[column]
         if math.isfinite(found) and abs(found - asked) > CLOCK_SHARE * asked:
-            doubts.append(f"asked for {column} {asked / 1e6:g} MHz, reads {found / 1e6:g} MHz")
+            doubts.append(_differs(label, asked, found, column))
     return doubts
+
+
+def _differs(label: str, requested_hz: float, found_hz: float, column: str) -> str:
+    return f"{label} clock: requested {requested_hz / 1e6:g} MHz, read back {found_hz / 1e6:g} MHz ({column})"
 
 
 def visit(

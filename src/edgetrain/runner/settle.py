@@ -59,7 +59,7 @@ def wait_until_quiet(
     now_s: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Quiet:
-    """Wait until both are below what was asked, at most `wait_s`."""
+    """Wait until both are below their limits, at most `wait_s`."""
     start_s = now_s()
     if busy is None and temp_c is None:
         return Quiet(0.0)
@@ -71,8 +71,8 @@ def wait_until_quiet(
         if not too_busy and not too_hot:
             return Quiet(now_s() - start_s)
         if now_s() - start_s >= wait_s:
-            what = f"CPUs {share:.0%} busy (asked for {busy:.0%})" if too_busy and busy is not None else ""
-            heat = f"{heat_c:.0f} °C (asked for {temp_c:.0f} °C)" if too_hot and temp_c is not None else ""
+            what = f"CPUs {100 * share:.0f} % busy (limit {100 * busy:.0f} %)" if too_busy and busy is not None else ""
+            heat = f"{heat_c:.0f} °C (limit {temp_c:.0f} °C)" if too_hot and temp_c is not None else ""
             reasons = ", ".join(part for part in (what, heat) if part)
             return Quiet(now_s() - start_s, f"the machine did not settle within {wait_s:g} s: {reasons}")
         sleep(INTERVAL_S)

@@ -183,7 +183,7 @@ class _SimulatedRun:
             settled=SettledFacts(settled.waited_s, settled.power_w, settled.temp_c),
             doubts=(
                 *self.manifest.doubts,
-                *(Doubt("settle", text) for text in settled.doubts),
+                *(Doubt("mode_not_settled", text) for text in settled.doubts),
             ),
         )
         sampler = VirtualSampler(self.device, self.writer)

@@ -116,8 +116,11 @@ def _processes() -> list[Finding]:
         detail = "the kernel has no CONFIG_PROC_CHILDREN: only the training's main process is summed"
         found.append(Finding("cpu", "the training's process tree", False, detail))
     if " hypervisor" in (text_of(Path("/proc/cpuinfo")) or ""):
-        detail = "a virtual machine: time taken by its host is recorded; above 5 % no cause of a stall is reported"
-        found.append(Finding("cpu", "bare metal", None, detail))
+        detail = (
+            "yes: CPU time that the host takes (steal) is recorded; above 5 % of it the causes of a stall carry a "
+            "doubt, above 15 % none are given"
+        )
+        found.append(Finding("cpu", "virtual machine", None, detail))
     shared = shutil.disk_usage("/dev/shm").total if os.path.isdir("/dev/shm") else 0
     if shared < MIN_SHARED_BYTES:
         detail = f"/dev/shm holds {spell_bytes(shared)}: loader workers hand minibatches over in it"

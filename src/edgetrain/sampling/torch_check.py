@@ -15,7 +15,11 @@ from pathlib import Path
 from edgetrain.schema import Finding
 
 TIME_LIMIT_S = 120
-JETSON_TORCH = "use NVIDIA's torch for this JetPack, or its container: docs/boards.md, section 1"
+# What to do, not where it is written: a wheel has no documents.
+JETSON_TORCH = (
+    "install the torch wheel that NVIDIA publishes for this JetPack (developer.nvidia.com: PyTorch for Jetson), or "
+    "train in NVIDIA's container: edgetrain profile -- docker run --runtime nvidia IMAGE python train.py"
+)
 # Python 3.6 syntax: JetPack 4's own Python may be asked, too.
 SCRIPT = """
 import json, sys

@@ -131,7 +131,8 @@ class JetsonDevice(JetsonControls):
         if self.rails.rails and not self.rails.total:
             labels = ", ".join(rail.label for rail in self.rails.rails)
             detail = f"which of {labels} is the total is not known for this carrier"
-            fix = "write /etc/edgetrain/rails.yaml as docs/boards.md shows"
+            example = f"total: [{self.rails.rails[0].label}]"
+            fix = f"name the rails of the total in /etc/edgetrain/rails.yaml, for example: {example}"
             found.append(Finding("power", "total power", False, detail, fix))
         return found
 

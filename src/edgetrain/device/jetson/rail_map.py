@@ -11,6 +11,10 @@ from edgetrain.errors import BadTable
 RAIL_MAP = "/etc/edgetrain/rails.yaml"
 MAX_MAP_BYTES = 1 << 16
 _SHAPES = {"labels": dict, "shunts_ohm": dict, "total": list, "contains": dict, "scope": str}
+_EXAMPLE = (
+    "labels: {1-0040.1: CARRIER_IN, 1-0040.2: GPU}; shunts_ohm: {1-0040.1: 0.002}; total: [CARRIER_IN]; "
+    "contains: {CARRIER_IN: [GPU]}; scope: board"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +44,13 @@ def read_rail_map(tree: Tree) -> RailMap:
     if not isinstance(document, dict) or any(
         name not in _SHAPES or not isinstance(value, _SHAPES[name]) for name, value in document.items()
     ):
-        raise BadTable(f"{RAIL_MAP} must map {', '.join(_SHAPES)} as docs/boards.md shows")
+        raise BadTable(f"{RAIL_MAP} must map {', '.join(_SHAPES)}; an example: {_EXAMPLE}")
     try:
         labels = {str(place): str(label) for place, label in document.get("labels", {}).items()}
         shunts = {str(place): float(ohm) for place, ohm in document.get("shunts_ohm", {}).items()}
         contains = {str(name): tuple(map(str, inner)) for name, inner in document.get("contains", {}).items()}
     except (TypeError, ValueError) as error:
-        raise BadTable(f"{RAIL_MAP}: {error}; docs/boards.md shows an example") from error
+        raise BadTable(f"{RAIL_MAP}: {error}; an example: {_EXAMPLE}") from error
     if len(set(labels.values())) != len(labels):
         raise BadTable(f"{RAIL_MAP} gives one label to two rails: {', '.join(sorted(labels.values()))}")
     total = document.get("total")

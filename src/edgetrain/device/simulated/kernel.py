@@ -54,9 +54,9 @@ class SimulatedKernel:
     def read_error(self, name: str) -> int | None:
         """Return the error that reading a file gives, or None."""
         relative = name.lstrip("/")
-        planted = self.faults().get("read_errors", {})
-        if name in planted:
-            return int(planted[name])
+        injected = self.faults().get("read_errors", {})
+        if name in injected:
+            return int(injected[name])
         if relative in self._asleep:
             return errno.EAGAIN
         return errno.EBUSY if self._offline_policy(relative) else None
