@@ -60,7 +60,7 @@ KEYS: dict[str, dict[str, str]] = {
         "": "schema from goal best runner_up relaxed nearest considered feasible notes confirmed trail training phases "
         "frontier stock applied",
         "from": "profiled predictor prior board modes left_out",
-        "goal": "minimise limits confidence work",
+        "goal": "minimize limits confidence work",
         "goal.limits": "max_power_w max_time_s max_energy_j max_cores max_temp_c peak stock_only",
         "goal.work": "minibatches epochs label median",
         "best": PICK,

@@ -50,7 +50,7 @@ def test_limits_that_cannot_be_meant_are_refused():
         GoalLimits(peak=True)
     with pytest.raises(UsageError, match="check its unit"):
         GoalLimits(max_power_w=10, max_time_s=10, max_energy_j=1e6)
-    with pytest.raises(UsageError, match="minimise"):
+    with pytest.raises(UsageError, match="minimize"):
         Goal("speed")
     with pytest.raises(UsageError, match="confidence"):
         Goal(confidence=0.3)

@@ -101,7 +101,7 @@ def recommend(
     max_temp_c: float | None = None,
     peak: bool = False,
     stock_only: bool = False,
-    minimise: str = "time",
+    minimize: str = "time",
     confidence: float = 0.95,
     minibatches: float | None = None,
     epochs: float | None = None,
@@ -133,7 +133,7 @@ def recommend(
         peak,
         stock_only,
     )
-    goal = Goal(minimise, limits, parse_confidence(confidence), Work.of(minibatches, epochs))
+    goal = Goal(minimize, limits, parse_confidence(confidence), Work.of(minibatches, epochs))
     source = ModeSource(profiled, board, modes, predictor, prior, tuple(without), seed, store)
     options = TrainingOptions() if training is None else training
     found = choose_mode(source, goal, MeasuringOptions() if measuring is None else measuring, options.baseload_w)

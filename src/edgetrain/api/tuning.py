@@ -173,7 +173,7 @@ class _Tuning:
             max_workers=self._max_workers(start),
             ram_bytes=self._ceiling,
             trials=trials_left(self.options.trials, len(self._rows)),
-            minimise=self.options.minimize,
+            minimize=self.options.minimize,
             # Where modes are searched too, they keep the limit.
             max_power_w=None if search_modes else self.options.max_power_w,
             change_workers=not start.iterable,
@@ -206,7 +206,7 @@ class _Tuning:
         run = self.place.store.open(start.run)
         if propose is not None:
             return propose(run)
-        if not limits.change_workers or limits.minimise != "time":
+        if not limits.change_workers or limits.minimize != "time":
             return ()
         try:
             return propose_workers(run, start, limits.max_workers)
@@ -217,7 +217,7 @@ class _Tuning:
     def _start(self) -> LoaderMeasurement:
         start = self.measure.first()
         if self.options.minimize == "energy" and start.power_w is None:
-            raise UsageError("no power was measured here, so energy cannot be minimised; leave --minimize energy out")
+            raise UsageError("no power was measured here, so energy cannot be minimized; leave --minimize energy out")
         if self.options.max_power_w is not None and start.power_w is None:
             raise UsageError("no power was measured here, so --max-power-w cannot be kept; leave it out")
         start = self._start_again(start)

@@ -57,12 +57,12 @@ class ChooseFromFlags:
 
 @dataclass(frozen=True, slots=True)
 class LimitFlags:
-    """What to minimise, within which limits."""
+    """What to minimize, within which limits."""
 
-    minimise: Annotated[
+    minimize: Annotated[
         str,
         typer.Option(
-            "--minimise", "--minimize", help="What to minimise: time, energy or power.", rich_help_panel=LIMITS
+            "--minimize", "--minimise", help="What to minimize: time, energy or power.", rich_help_panel=LIMITS
         ),
     ] = "time"
     max_power_w: Annotated[
@@ -230,7 +230,7 @@ def recommend(
         max_temp_c=limits.max_temp_c,
         peak=limits.peak,
         stock_only=limits.stock_only,
-        minimise=limits.minimise,
+        minimize=limits.minimize,
         confidence=limits.confidence,
         minibatches=training.minibatches,
         epochs=training.epochs,

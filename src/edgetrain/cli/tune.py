@@ -42,7 +42,7 @@ def tune(
     settings: Settings,
     context: typer.Context,
     minimize: Annotated[
-        str, typer.Option("--minimize", "--minimise", help="What to minimise: time or energy per minibatch.")
+        str, typer.Option("--minimize", "--minimise", help="What to minimize: time or energy per minibatch.")
     ] = "time",
     max_power_w: Annotated[float | None, typer.Option(help="Limit on the mean power, in W.")] = None,
     max_ram: Annotated[

@@ -80,7 +80,7 @@ class Assessment:
     notes: tuple[str, ...]
 
     def cost(self, axis: str) -> Array:
-        """Return the column that a goal minimises."""
+        """Return the column that a goal minimizes."""
         return {"time": self.time_s, "energy": self.energy_j, "power": self.power_w}[axis]
 
     def cost_log_sd(self, axis: str) -> Array:

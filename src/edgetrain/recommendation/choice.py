@@ -44,7 +44,7 @@ class Relaxed:
     limit: str
     from_: float
     to: float
-    gain_pct: float | None  # reduction of what is minimised; None: still no answer
+    gain_pct: float | None  # reduction of what is minimized; None: still no answer
     pick: Pick | None
 
 
@@ -115,7 +115,7 @@ def best_row(assessment: Assessment, goal: Goal) -> int | None:
     if len(rows) == 0:
         return None
     price = min(SAFETY_PRICE / (1.0 - goal.confidence) ** 2, MOST_SAFETY_PRICE)
-    cost = np.log(assessment.cost(goal.minimise)[rows]) + price * (1.0 - assessment.all_hold()[rows])
+    cost = np.log(assessment.cost(goal.minimize)[rows]) + price * (1.0 - assessment.all_hold()[rows])
     order = np.lexsort((assessment.power_w[rows], cost))
     return int(rows[order[0]])
 
@@ -147,7 +147,7 @@ def _runner_up(assessment: Assessment, goal: Goal, best: int) -> int | None:
     rows = rows[differs & (rows != best)]
     if len(rows) == 0:
         return None
-    return int(rows[np.argmin(assessment.cost(goal.minimise)[rows])])
+    return int(rows[np.argmin(assessment.cost(goal.minimize)[rows])])
 
 
 def _relax(
@@ -160,7 +160,7 @@ def _relax(
     other = best_row(wider_assessment, wider)
     if other is None:
         return Relaxed(name, before, after, None, None)
-    now, then = assessment.cost(goal.minimise)[row], wider_assessment.cost(goal.minimise)[other]
+    now, then = assessment.cost(goal.minimize)[row], wider_assessment.cost(goal.minimize)[other]
     if then > now:
         # With the wider limit a safer mode was worth its price; the mode chosen before is still allowed.
         other, then = row, now

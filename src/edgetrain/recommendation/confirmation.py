@@ -104,7 +104,7 @@ def _settle(candidates: Candidates, goal: Goal, factor: float) -> tuple[Choice, 
 
 
 def _cost(choice: Choice, goal: Goal) -> float:
-    return math.inf if choice.best is None else choice.best.cost(goal.minimise).value
+    return math.inf if choice.best is None else choice.best.cost(goal.minimize).value
 
 
 def next_to_confirm(
@@ -118,8 +118,8 @@ def next_to_confirm(
     """
     assessment = assess(candidates, goal, factor)
     fallback = _fallback_log_cost(assessment, goal)
-    log_cost = np.log(assessment.cost(goal.minimise))
-    sd = assessment.cost_log_sd(goal.minimise) * factor
+    log_cost = np.log(assessment.cost(goal.minimize))
+    sd = assessment.cost_log_sd(goal.minimize) * factor
     gain = _expected_gain(log_cost, sd, fallback, assessment.dof)
     probability = assessment.all_hold()
     score = gain * (probability if last else np.sqrt(probability))
@@ -130,7 +130,7 @@ def next_to_confirm(
 
 def _fallback_log_cost(assessment: Assessment, goal: Goal) -> float:
     """Return the log cost of the answer without any further measurement."""
-    cost = assessment.cost(goal.minimise)
+    cost = assessment.cost(goal.minimize)
     seen = assessment.feasible & assessment.measured
     if bool(seen.any()):
         return float(np.log(cost[seen].min()))

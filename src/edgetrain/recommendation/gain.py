@@ -40,21 +40,21 @@ def mean_time_s(trials: Sequence[LoaderMeasurement], with_passes: bool) -> float
     return sum(trial.time_s(with_passes) for trial in trials) / len(trials)
 
 
-def mean_cost(trials: Sequence[LoaderMeasurement], minimise: str, with_passes: bool) -> float:
-    """Return the mean of what is minimised over trials of one setting."""
-    return sum(trial.cost(minimise, with_passes) for trial in trials) / len(trials)
+def mean_cost(trials: Sequence[LoaderMeasurement], minimize: str, with_passes: bool) -> float:
+    """Return the mean of what is minimized over trials of one setting."""
+    return sum(trial.cost(minimize, with_passes) for trial in trials) / len(trials)
 
 
 def gain_interval(
-    starts: Sequence[LoaderMeasurement], bests: Sequence[LoaderMeasurement], minimise: str = "time", seed: int = 0
+    starts: Sequence[LoaderMeasurement], bests: Sequence[LoaderMeasurement], minimize: str = "time", seed: int = 0
 ) -> GainInterval:
     """Return the gain; trials are resampled first, then blocks of minibatches within each, never single minibatches."""
     random = np.random.default_rng(seed)
     with_passes = all_begin_passes(starts, bests)
-    drawn = [_draw(trials, minimise, with_passes, random) for trials in (bests, starts)]
+    drawn = [_draw(trials, minimize, with_passes, random) for trials in (bests, starts)]
     gains = 100.0 * (1.0 - drawn[0] / drawn[1])
     lo, hi = np.quantile(gains, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    value = 100.0 * (1.0 - mean_cost(bests, minimise, with_passes) / mean_cost(starts, minimise, with_passes))
+    value = 100.0 * (1.0 - mean_cost(bests, minimize, with_passes) / mean_cost(starts, minimize, with_passes))
     wider = _few_trials(len(starts), len(bests))
     return GainInterval(value, value - wider * max(0.0, value - float(lo)), value + wider * max(0.0, float(hi) - value))
 
@@ -68,7 +68,7 @@ def _few_trials(starts: int, bests: int) -> float:
 
 
 def _draw(
-    trials: Sequence[LoaderMeasurement], minimise: str, with_passes: bool, random: np.random.Generator
+    trials: Sequence[LoaderMeasurement], minimize: str, with_passes: bool, random: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return resampled means of the cost, one per draw."""
     count = len(trials)
@@ -77,7 +77,7 @@ def _draw(
         blocks = np.asarray(trial.block_s)
         picked = blocks[random.integers(len(blocks), size=(DRAWS, count, len(blocks)))].mean(axis=2)
         pass_s = trial.pass_s if with_passes else 0.0
-        drawn[place] = (picked + pass_s) * trial.cost(minimise) / trial.e2e_s
+        drawn[place] = (picked + pass_s) * trial.cost(minimize) / trial.e2e_s
     which = random.integers(count, size=(DRAWS, count))
     found: NDArray[np.float64] = np.take_along_axis(drawn, which[np.newaxis], axis=0)[0].mean(axis=1)
     return found

@@ -1,4 +1,4 @@
-"""Goals and limits: what to minimise, within which limits, and checks that catch a mistaken limit early."""
+"""Goals and limits: what to minimize, within which limits, and checks that catch a mistaken limit early."""
 
 from __future__ import annotations
 
@@ -108,16 +108,16 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What to minimise, within which limits, with which confidence, for how much work."""
+    """What to minimize, within which limits, with which confidence, for how much work."""
 
-    minimise: str = "time"
+    minimize: str = "time"
     limits: GoalLimits = GoalLimits()
     confidence: float = 0.95
     work: Work = Work()
 
     def __post_init__(self) -> None:
-        if self.minimise not in AXES:
-            raise UsageError(f"cannot minimise {self.minimise!r}; choose one of {', '.join(AXES)}")
+        if self.minimize not in AXES:
+            raise UsageError(f"cannot minimize {self.minimize!r}; choose one of {', '.join(AXES)}")
         if not 0.5 <= self.confidence < 1.0:
             raise UsageError(
                 f"--confidence must be from 50 to below 100 %, not {100 * self.confidence:g} %: below 50 % limits "

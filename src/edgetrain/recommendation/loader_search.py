@@ -131,8 +131,8 @@ class LoaderSearch:
             if found is not None and trial.state == "measured" and trial.arguments != start.arguments:
                 known.setdefault(trial.arguments, [found])
         known = {one: each for one, each in known.items() if not self.exceeds_power(each)}
-        minimise, with_passes = self.limits.minimise, all_begin_passes(*known.values())
-        order = sorted(known, key=lambda one: mean_cost(known[one], minimise, with_passes))
+        minimize, with_passes = self.limits.minimize, all_begin_passes(*known.values())
+        order = sorted(known, key=lambda one: mean_cost(known[one], minimize, with_passes))
         close = [one for one in order if self._cost_ratio(known[one], known[best.arguments]) <= 1 + CLOSE]
         repeated = close[: max(0, self._left())]
         if len(repeated) < 2:
@@ -148,14 +148,14 @@ class LoaderSearch:
                 del known[arguments]
         alive = [one for one in repeated if one in known and not self.exceeds_power(known[one])]
         with_passes = all_begin_passes(*(known[one] for one in alive))
-        alive.sort(key=lambda one: mean_cost(known[one], minimise, with_passes))
+        alive.sort(key=lambda one: mean_cost(known[one], minimize, with_passes))
         rest = [one for one in (best.arguments, *order) if one in known and one not in repeated]
         useful = [one for one in rest if self.exceeds_power([start]) or self._cost_ratio(known[one], [start]) < 1]
         return list(dict.fromkeys([*alive, *useful]))
 
     def _cost_ratio(self, ones: Sequence[LoaderMeasurement], others: Sequence[LoaderMeasurement]) -> float:
-        with_passes, minimise = all_begin_passes(ones, others), self.limits.minimise
-        return mean_cost(ones, minimise, with_passes) / mean_cost(others, minimise, with_passes)
+        with_passes, minimize = all_begin_passes(ones, others), self.limits.minimize
+        return mean_cost(ones, minimize, with_passes) / mean_cost(others, minimize, with_passes)
 
     def _with_workers(self, best: LoaderMeasurement, workers: int) -> LoaderArguments:
         now = best.arguments

@@ -104,7 +104,7 @@ def advise_phases(
     phases: Sequence[TrainingPhase],
     predictions: Predictions,
     modes: ModeTable,
-    minimise: str,
+    minimize: str,
     limits: GoalLimits,
     switch: SwitchCost | None = None,
     level: float = 0.9,
@@ -112,8 +112,8 @@ def advise_phases(
     seed: int = 0,
 ) -> PhaseAdvice:
     """Compare the best single mode with the best mode per phase; time and energy limits are on the whole training."""
-    if minimise not in AXES:
-        raise UsageError(f"cannot minimise {minimise!r}; choose one of {', '.join(AXES)}")
+    if minimize not in AXES:
+        raise UsageError(f"cannot minimize {minimize!r}; choose one of {', '.join(AXES)}")
     if not phases:
         raise UsageError("a training has at least one phase")
     switch = SwitchCost() if switch is None else switch
@@ -122,8 +122,8 @@ def advise_phases(
         if limits.max_power_w is not None:
             allowed &= phase.power_w <= limits.max_power_w
     rows = np.flatnonzero(allowed)
-    single = _best([_plan(phases, (int(row),) * len(phases), switch) for row in rows], minimise, limits)
-    switched = _best(_combined(phases, limits, switch), minimise, limits)
+    single = _best([_plan(phases, (int(row),) * len(phases), switch) for row in rows], minimize, limits)
+    switched = _best(_combined(phases, limits, switch), minimize, limits)
 
     def shown(plan: _Plan | None) -> PhaseModes | None:
         if plan is None:
@@ -134,12 +134,12 @@ def advise_phases(
     if single is None or switched is None:
         reason = "no plan keeps the limits" if switched is None else "only switching keeps the limits"
         return PhaseAdvice(shown(single), shown(switched), None, None, None, level, switched is not None, reason)
-    if switched.rows == single.rows or switched.cost(minimise) >= single.cost(minimise):
+    if switched.rows == single.rows or switched.cost(minimize) >= single.cost(minimize):
         best = shown(single)
         return PhaseAdvice(best, best, 0.0, 0.0, 0.0, level, False, "one mode is best in every phase")
-    gains = _drawn_gains(phases, predictions, single, switched, minimise, switch, draws, seed)
+    gains = _drawn_gains(phases, predictions, single, switched, minimize, switch, draws, seed)
     low, high = np.quantile(gains, [(1 - level) / 2, (1 + level) / 2])
-    gain = 1.0 - switched.cost(minimise) / single.cost(minimise)
+    gain = 1.0 - switched.cost(minimize) / single.cost(minimize)
     advised = bool(low > 0)
     reason = (
         "the gain is larger than its uncertainty" if advised else "the gain is within the uncertainty of the estimates"
@@ -149,7 +149,7 @@ def advise_phases(
     )
 
 
-def _best(plans: Sequence[_Plan], minimise: str, limits: GoalLimits) -> _Plan | None:
+def _best(plans: Sequence[_Plan], minimize: str, limits: GoalLimits) -> _Plan | None:
     keep = [
         plan
         for plan in plans
@@ -157,7 +157,7 @@ def _best(plans: Sequence[_Plan], minimise: str, limits: GoalLimits) -> _Plan | 
         and (limits.max_energy_j is None or plan.energy_j <= limits.max_energy_j)
         and (limits.max_power_w is None or plan.power_w <= limits.max_power_w)
     ]
-    return min(keep, key=lambda plan: (plan.cost(minimise), plan.switches), default=None)
+    return min(keep, key=lambda plan: (plan.cost(minimize), plan.switches), default=None)
 
 
 def _plan(phases: Sequence[TrainingPhase], rows: tuple[int, ...], switch: SwitchCost) -> _Plan:
@@ -201,7 +201,7 @@ def _drawn_gains(
     predictions: Predictions,
     single: _Plan,
     switched: _Plan,
-    minimise: str,
+    minimize: str,
     switch: SwitchCost,
     draws: int,
     seed: int,
@@ -225,9 +225,9 @@ def _drawn_gains(
                 for phase, row in zip(phases, plan.rows, strict=True)
             ]
             powers = [phase.power_w[row] * factors[row][1] for phase, row in zip(phases, plan.rows, strict=True)]
-            if minimise == "time":
+            if minimize == "time":
                 return float(sum(times)) + plan.switches * switch.time_s
-            if minimise == "power":
+            if minimize == "power":
                 return float(max(powers))
             return float(sum(t * p for t, p in zip(times, powers, strict=True))) + plan.switches * switch.energy_j
 

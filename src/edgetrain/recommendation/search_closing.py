@@ -109,7 +109,7 @@ class SearchClosing:
     def _is_decided(self, bests: Sequence[LoaderMeasurement]) -> bool:
         if not self._starts or not bests:
             return False
-        gain = gain_interval(self._starts, bests, self._search.limits.minimise)
+        gain = gain_interval(self._starts, bests, self._search.limits.minimize)
         return gain.lo > 0 or gain.hi < 0
 
     def _judged(self, arguments: LoaderArguments, bests: Sequence[LoaderMeasurement]) -> SearchResult:
@@ -117,7 +117,7 @@ class SearchClosing:
         search = self._search
         # The original was not chosen for its time, so that its first measurement may count where there are few.
         starts = self._starts if len(self._starts) >= CLOSING_PAIRS else [self._start, *self._starts]
-        gain = gain_interval(starts, bests, search.limits.minimise)
+        gain = gain_interval(starts, bests, search.limits.minimize)
         if gain.lo > 0 or search.exceeds_power([self._start, *self._starts]):
             self._note_power()
             with_passes = all_begin_passes(starts, bests)

@@ -14,7 +14,7 @@ class SearchLimits:
     max_workers: int
     ram_bytes: int | None = None
     trials: int = 11
-    minimise: str = "time"  # time | energy
+    minimize: str = "time"  # time | energy
     max_power_w: float | None = None
     change_workers: bool = True  # False: the dataset is a stream, of which each worker would deliver a copy
 

@@ -114,4 +114,4 @@ def answer_phases(question: TrainingQuestion, goal: Goal, candidates: Candidates
         warm_phase(p, question.minibatches * (question.epochs - 1)),
     ]
     switch = SwitchCost(question.switch_s, question.switch_s * question.baseload_w)
-    return advise_phases(phases, p, candidates.modes, goal.minimise, goal.limits, switch)
+    return advise_phases(phases, p, candidates.modes, goal.minimize, goal.limits, switch)

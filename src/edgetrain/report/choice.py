@@ -96,7 +96,7 @@ def _relaxed(answer: Recommendation) -> list[RenderableType]:
     lines: list[RenderableType] = []
     for relaxed in answer.relaxed:
         gain = relaxed.gain_pct
-        what = "still no answer" if gain is None else f"{gain:.1f} % less {answer.goal.minimise}"
+        what = "still no answer" if gain is None else f"{gain:.1f} % less {answer.goal.minimize}"
         lines.append(Text(f"{spell_limit(relaxed.limit, relaxed.to)} instead: {what}"))
     return [Text(""), *lines] if lines else []
 

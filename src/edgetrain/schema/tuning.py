@@ -95,10 +95,10 @@ class LoaderMeasurement:
         """Return the time per minibatch, with or without what the starts of passes add."""
         return sum(self.block_s) / len(self.block_s) + (self.pass_s if with_passes else 0.0)
 
-    def cost(self, minimise: str, with_passes: bool = True) -> float:
-        """Return what is minimised: time, or energy where power is known."""
+    def cost(self, minimize: str, with_passes: bool = True) -> float:
+        """Return what is minimized: time, or energy where power is known."""
         time_s = self.time_s(with_passes)
-        return time_s if minimise == "time" or self.power_w is None else self.power_w * time_s
+        return time_s if minimize == "time" or self.power_w is None else self.power_w * time_s
 
 
 class MeasureLoader(Protocol):
