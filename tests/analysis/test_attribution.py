@@ -9,7 +9,7 @@ import pytest
 
 from edgetrain.analysis.attribution import BLOCK, MAX_BLOCKS, MAX_STEAL, Attribution, attribute
 from edgetrain.analysis.breakdown import break_down
-from edgetrain.analysis.services import Holding
+from edgetrain.analysis.services import LockIntervals
 from edgetrain.record import ArrayTable
 from tests.analysis.pipelines import BatchCost, record
 from tests.summaries import with_columns
@@ -156,7 +156,7 @@ def test_a_lock_is_held_by_whatever_the_same_worker_computes_at_the_time() -> No
     fetch = np.zeros((4, 4))
     fetch[:, 1] = (100, 900, 100, 100)
     fetch[2, 0] = 100  # half of it asleep: then the lock is free
-    held = Holding(np.zeros(4, np.int64), worker, began, fetched, fetch)
+    held = LockIntervals(np.zeros(4, np.int64), worker, began, fetched, fetch)
     during = held.during(np.array([100.0, 950.0, 300.0, 400.0]), np.array([350.0, 999.0, 310.0, 500.0]))
     assert during[:, 1].tolist() == pytest.approx([150.0, 0.0, 10.0, 0.0])
     assert not during[:, (0, 2, 3)].any()

@@ -7,9 +7,9 @@ itself (the first of an epoch from the instant its first batch was asked for). W
     |   idle gap      |   copy    |   compute    |
 
 The part of the idle gap inside [asked, ready] of its fetches is the fetch stall, the rest of the gap is overhead, and
-waiting that earlier steps covered is hidden wait. When the loop is serialised (sync timing, or a CPU that computes in
-the loop) nothing is covered, and waiting in the middle of a step is stall too. Parts are differences of neighbouring
-instants, so they add up exactly and none is negative.
+waiting that overlaps with earlier steps is hidden wait. When the loop is serialised (sync timing, or a CPU that
+computes in the loop) nothing overlaps, and waiting in the middle of a step is stall too. Parts are differences of
+neighbouring instants, so they add up exactly and none is negative.
 """
 
 from __future__ import annotations

@@ -45,9 +45,9 @@ NOTHING_TO_GAIN = "nothing to gain"
 UNKNOWN = "unknown"
 CAUSES_OF_STALL = (STORAGE_COLD, STORAGE_ALWAYS, ELSEWHERE, PREPROCESSING, CONTENTION, HAND_OVER)
 
-MOST_LOST = 0.1  # of the time beside compute: below, the step is what limits
-DOMINANT = 0.6  # of the time beside compute: one cause with this much is the verdict alone
-MENTIONED = 0.25  # of it: a cause with this much is part of a mixture
+MOST_LOST = 0.1  # share of the whole run's time that is not compute; below it the verdict is compute
+DOMINANT = 0.6  # share of the time that is not compute; a cause with at least this much is the verdict alone
+MENTIONED = 0.25  # share of the time that is not compute; a cause with at least this much is part of a mixed verdict
 READS_AGAIN = 0.2  # of the first epoch's reads, in later epochs: the page cache does not hold the dataset
 LAUNCH_BOUND = 0.1  # of a step, left after the last kernel was issued: below, issuing takes the time
 MOST_ROWS = 1_000_000  # minibatches that the sentence at the end of a run is worked out from one by one

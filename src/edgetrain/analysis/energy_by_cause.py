@@ -25,10 +25,10 @@ from edgetrain.units import S_PER_US, US_PER_S
 
 Floats = NDArray[np.float64]
 MIN_WINDOWS = 20  # fewer give no usable ±
-MIN_WITH_WAITING = 6  # of the run, where others show what waiting draws
-WAITING_PM = 0.15  # of the stall's energy: a GPU between two steps draws up to this much more or less than one at rest
+MIN_WITH_WAITING = 6  # windows of the run are enough where windows outside it show the power of a waiting GPU
+WAITING_PM = 0.15  # of the stall's energy: a GPU between two steps draws up to this much more or less than an idle one
 CONTEXT_BYTES = 100_000_000  # a process that uses a GPU takes more of its memory
-RESTING_SHARE = 0.02  # of the time; a GPU that is busy for less does nothing
+RESTING_SHARE = 0.02  # of the time; a GPU that is busy for less counts as idle
 MAX_MINIBATCHES = 200_000  # of a longer run, the first ones: their shares repeat
 MAX_PM_SHARE = 0.20  # of the run's energy; a wider ± says nothing
 LAGS_S = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.13, 0.16, 0.2, 0.25, 0.3)  # a sensor may show power late

@@ -48,13 +48,13 @@ def find_epochs(minibatches: Table, turns: Turns, parts: Parts) -> list[EpochSpa
     """Return the epochs in order."""
     firsts = np.flatnonzero(parts.first)
     stops = np.append(firsts[1:], len(parts)) if len(firsts) else firsts
-    besides = _Besides(minibatches, turns, parts)
+    others = _OtherRows(minibatches, turns, parts)
     spans = []
-    for first, stop, steps in zip(firsts.tolist(), stops.tolist(), besides.steps(firsts), strict=True):
+    for first, stop, steps in zip(firsts.tolist(), stops.tolist(), others.steps(firsts), strict=True):
         part = parts.take(slice(first, stop))
-        passes = besides.passes(first, stop)
+        passes = others.passes(first, stop)
         begin_us = int(part.begin_us[0])
-        end_us, joined_us = besides.end(first, stop, passes)
+        end_us, joined_us = others.end(first, stop, passes)
         stalls = part.stall_s
         spans.append(
             EpochSpan(
@@ -71,7 +71,7 @@ def find_epochs(minibatches: Table, turns: Turns, parts: Parts) -> list[EpochSpa
                 fetched=part.fetched is None or bool(part.fetched.any()),
                 trained=len(part) if part.trained is None else int(np.count_nonzero(part.trained)),
                 worker_join_s=None if joined_us is None else joined_us * S_PER_US,
-                evaluation_s=besides.evaluated_us(begin_us, end_us) * S_PER_US,
+                evaluation_s=others.evaluated_us(begin_us, end_us) * S_PER_US,
                 optimizer_steps=steps,
                 passes=tuple(sorted(passes)),
             )
@@ -79,8 +79,8 @@ def find_epochs(minibatches: Table, turns: Turns, parts: Parts) -> list[EpochSpa
     return spans
 
 
-class _Besides:
-    """What the record holds besides minibatches: ends of passes, evaluation, steps."""
+class _OtherRows:
+    """The rows of the record that are not minibatches: ends of passes, evaluation, steps."""
 
     def __init__(self, minibatches: Table, turns: Turns, parts: Parts) -> None:
         self._minibatches, self._turns, self._parts = minibatches, turns, parts

@@ -102,7 +102,7 @@ class Parts:
 
     @property
     def hidden_s(self) -> Floats:
-        """Waiting that earlier steps covered."""
+        """Waiting that overlaps with earlier steps on the accelerator."""
         waited_s = _seconds(self.asked_us, self.ready_us)
         waited_s -= self.wait_stall_s
         return self._summed(np.maximum(waited_s, 0.0, out=waited_s))

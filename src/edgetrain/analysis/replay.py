@@ -8,7 +8,7 @@ one decides, and its rate is used. The rate of the stall is thus that of the cri
 
 One replay gives the composition of the last microsecond of stall, and a cause may be hidden until another has grown.
 So all costs are scaled together from zero to their recorded size, and the rates are averaged (the cost sharing of
-Aumann and Shapley): causes in series share in proportion to their time, a cost that the pipeline hides at every size
+Aumann and Shapley): causes in series share in proportion to their time, a cost that the pipeline hides at every scale
 gets nothing.
 
 Usual costs are scaled first, unusual ones after them: of each service, what exceeds the block's median is unusual.
@@ -32,8 +32,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 CAUSES = 4
-SIZES: Floats = (np.arange(8) + 0.5) / 8  # the costs on their way from nothing to what they were
-WAYS = 2  # the usual grow, then everything usual while the unusual grow; instants are [way, size, block]
+SCALES: Floats = (np.arange(8) + 0.5) / 8  # factors by which costs are multiplied, from near 0 to near 1
+# First the usual costs are scaled up, then the unusual ones with the usual at full size; instants are [stage, scale,
+# block].
+STAGES = 2
 COMPUTES: Floats = np.array([0.0, 1.0, 1.0, 0.0])  # causes during which a fetch may hold its interpreter's lock
 SIDE_BY_SIDE = 256  # blocks replayed at once: bounds the memory
 
@@ -100,14 +102,14 @@ class Service:
         return cls(usual, taken - usual)
 
     def at(self, k: int) -> Instant:
-        """Return how long it takes for the k-th minibatches, on either way and at every size."""
+        """Return how long it takes for the k-th minibatches, in both stages and at every scale."""
         usual, unusual = self.usual[:, k].sum(axis=1), self.unusual[:, k].sum(axis=1)
-        sizes = SIZES[:, None]
-        took = np.stack([sizes * usual, usual + sizes * unusual])
+        scales = SCALES[:, None]
+        took = np.stack([scales * usual, usual + scales * unusual])
         return Instant(took, self.rate_at(np.full(len(usual), k)))
 
     def rate_at(self, places: Ints) -> Floats:
-        """Return the rates of one minibatch of each block, the same at every size."""
+        """Return the rates of one minibatch of each block, the same at every scale."""
         blocks = np.arange(len(places))
         return np.stack([self.usual[blocks, places], self.unusual[blocks, places]])[:, None]
 
@@ -117,13 +119,13 @@ def stall_by_cause(line: Pipeline, first: Ints, counted: Ints, stop: Ints) -> Fl
     parts = np.zeros((len(first), CAUSES))
     for start in range(0, len(first), SIDE_BY_SIDE):
         some = slice(start, start + SIDE_BY_SIDE)
-        # The mean rate over the sizes is what was added on a way.
+        # The mean rate over the scales of a stage is the stall that the stage adds.
         parts[some] = _rates(line, first[some], counted[some], stop[some]).mean(axis=1).sum(axis=0)
     return parts
 
 
 def _rates(line: Pipeline, first: Ints, counted: Ints, stop: Ints) -> Floats:
-    """Return the rate of each block's stall, [way, size, block, cause], µs."""
+    """Return the rate of each block's stall, [stage, scale, block, cause], µs."""
     blocks, length = len(first), int((stop - first).max())
     each = np.arange(blocks)
     rows = np.minimum(first[:, None] + np.arange(length), len(line.asked_us) - 1)
@@ -152,7 +154,7 @@ def _rates(line: Pipeline, first: Ints, counted: Ints, stop: Ints) -> Floats:
     waits_for_step = asked_next >= done_then  # the loop asked again only when the step was over
     gap = np.maximum(asked_next - np.where(waits_for_step, done_then, ready_then), 0.0)
 
-    shape = (WAYS, len(SIZES), blocks, length)
+    shape = (STAGES, len(SCALES), blocks, length)
     ready = Instant(np.zeros(shape), np.zeros((*shape, CAUSES)))
     ended = Instant(np.zeros(shape), np.zeros((*shape, CAUSES)))
     still = np.zeros((*shape[:3], CAUSES))  # recorded instants do not move

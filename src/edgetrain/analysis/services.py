@@ -83,11 +83,11 @@ def services(
 
     available = np.where(np.isnan(made("pickled_us")), fetched, made("pickled_us"))
     available = np.clip(available, fetched, np.fmax(fetched, ready))
-    holding = Holding(block, worker, began, fetched, fetch)
-    ship, ship_lock = _ship(made, available - fetched, holding.during(fetched, available))
+    intervals = LockIntervals(block, worker, began, fetched, fetch)
+    ship, ship_lock = _ship(made, available - fetched, intervals.during(fetched, available))
     receive_us = np.maximum(ready - np.fmax(asked, available), 0.0)
     since = np.fmax(asked, available)
-    receive, receive_lock = _receive(main, made, receive_us, holding.during(since, ready))
+    receive, receive_lock = _receive(main, made, receive_us, intervals.during(since, ready))
     dispatch = np.zeros_like(fetch)
     waited = np.where(own, 0.0, np.maximum(began - np.fmax(sent, free), 0.0))
     dispatch[:, CONTENTION] = np.fmin(np.nan_to_num(made("waking_us")), waited)
@@ -113,7 +113,7 @@ def services(
         receive_us=receive,
         ship_lock_us=ship_lock.sum(axis=1),
         receive_lock_us=receive_lock.sum(axis=1),
-        holder=holding.after(since),
+        holder=intervals.after(since),
     )
     return Services(pipeline, dispatch + fetch + ship + receive + ship_lock + receive_lock)
 
@@ -167,9 +167,10 @@ def _fill(
     were_read: NDArray[np.bool_],
     models: NDArray[np.bool_],
 ) -> None:
-    """Split the fetches whose counters were not read, in place: they are like their models, on average.
+    """Split the fetches whose counters were not read, in place, in the same proportions as the fetches in `models`.
 
-    Of those whose CPU time is known only the rest is open; in one much longer than the models it is blocking.
+    Where the CPU time of a fetch is known, that part is pre-processing, and only the remaining time is split in the
+    models' proportions. A fetch of more than twice the models' median time keeps its remaining time as blocking.
     """
     unseen = ~timed
     if unseen.any():
@@ -184,8 +185,11 @@ def _fill(
         split[partly, PREPROCESS] += cpu[partly]
 
 
-class Holding:
-    """When each worker computed, and so may have held its interpreter's lock; asked for the worker of each row."""
+class LockIntervals:
+    """The intervals in which each worker computed and may therefore have held its interpreter's lock.
+
+    `during` returns, for each minibatch, how much of an interval its worker computed, by cause.
+    """
 
     def __init__(self, block: Ints, worker: Floats, began: Floats, fetched: Floats, fetch: Floats) -> None:
         worker = np.nan_to_num(worker, nan=-1.0)

@@ -69,7 +69,7 @@ class EpochSummary:
     minibatches: int  # turns of the loop, those included in which a batch was skipped
     e2e_s: float
     fetch_stall_s: float | None
-    hidden_wait_s: float | None  # waiting that earlier steps covered
+    hidden_wait_s: float | None  # waiting that overlaps with earlier steps on the accelerator
     fill_s: float | None  # of the stall, the first minibatch's
     copy_s: float | None
     compute_s: float

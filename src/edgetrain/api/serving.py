@@ -33,10 +33,10 @@ MOST_KEPT = 6  # pages of finished runs; a page is some hundred kilobytes
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the live page is, and what it takes to look and to control."""
+    """The address of the live page, and the token that viewing or controlling needs."""
 
-    url: str  # with the token where looking needs it
-    token: str | None  # None: nothing needs one
+    url: str  # contains the token where viewing needs one
+    token: str | None  # None: neither viewing nor controlling needs one
     control: bool
 
 

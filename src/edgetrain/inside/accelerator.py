@@ -43,10 +43,12 @@ class Cuda:
         self._captures = 0  # graphs being captured now: reading an event from any thread would break them
         self._capturing = self._watch_captures()
         self._free: list[Any] = []
-        # (event, row, column, host µs), or a row, which is complete: it goes out when it is its turn
+        # In order of recording: (event, row, column, host µs) for an event that may not have finished, or a row that
+        # gets no further events. A row is written when all entries before it have been read, so rows keep their order.
         self._waiting: collections.deque[Any] = collections.deque()
-        self.close: Any = self._waiting.append  # a row has no more marks to come; bound: it runs once a minibatch
-        self._last: Any = None  # (event, host µs), the chain's end
+        # Ends a row. The deque's own method, because it is called once per minibatch in the training thread.
+        self.close: Any = self._waiting.append
+        self._last: Any = None  # (event, host µs) of the last event that was read; the next one is timed from it
         self._anchor: Any = None  # (event, host µs, ± µs)
         self._rate = 1.0
         self.times_settled = 0
@@ -198,7 +200,7 @@ class Cuda:
         return low
 
     def _give_up(self, error: Exception) -> None:
-        """Write rows without the instants that the device does not report any more: the host's are worth having."""
+        """Stop reading events after an error of the device; write the waiting rows with the host's instants only."""
         self._problem("accelerator events could not be read: %s" % error)
         while self._waiting:
             entry = self._waiting.popleft()

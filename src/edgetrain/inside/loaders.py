@@ -100,8 +100,8 @@ class Pass:
         self.batches += 1
         self.totals.delivered += 1
         timeline.count += 1
-        if timeline.count >= timeline.attend_at:
-            session.attend(timeline)
+        if timeline.count >= timeline.housekeeping_at:
+            session.do_housekeeping(timeline)
         if costing:
             session.spent(entered)
             session.costed += 1

@@ -31,7 +31,7 @@ from .process import current, flush_before_exit, keep
 from .sites import Sites
 from .timeline import Timeline
 
-ATTEND_EVERY = 8  # rows; a divisor of COST_EVERY
+HOUSEKEEPING_INTERVAL_ROWS = 8  # a divisor of COST_EVERY
 WAKE_INTERVAL_S = 0.45  # of the writer thread, twice per flush: so it notices when the process is stopped
 STOPPED_S = 0.4  # the writer thread woke this late, and the process used hardly any CPU time meanwhile
 STOPPED_CPU_SHARE = 0.1
@@ -80,9 +80,9 @@ class Session:
         self.count_nodes = steps.node_counter(torch)
         self.grad_enabled = torch.is_grad_enabled
         self.sites = Sites()
-        # CPU time that our own code took of the training thread, and the number of rows. Not the clock: a kernel
-        # that preempts where a thread enters it lets others run in our code that would have run a little later anyhow.
-        self.cost_ns = self.costed = self.attending_ns = self.rows = 0
+        # CPU time of the training thread that edgetrain's code used, and the number of rows. Not elapsed time: if the
+        # kernel switches to another program during edgetrain's code, that program's time is not edgetrain's cost.
+        self.cost_ns = self.costed = self.housekeeping_ns = self.rows = 0
         readings = [time.thread_time_ns() for _ in range(8)]
         self._clock_ns = min(after - before for before, after in zip(readings, readings[1:]))
         self.cuda: Cuda | None = None
@@ -264,12 +264,12 @@ class Session:
             self._own_fetches = stream.StreamWriter(path, "workers", stream.WORKERS, {"main_pid": self.pid})
         return self._own_fetches
 
-    def attend(self, timeline: Timeline) -> None:
-        """Every few rows: read events that have finished, encode rows that are complete, have our cost measured.
+    def do_housekeeping(self, timeline: Timeline) -> None:
+        """Every few rows: read events that have finished, encode complete rows, and have edgetrain's cost measured.
 
-        In the loop's thread: another one that did so would hold the interpreter, and the loop would wait for it.
+        In the loop's thread: another thread would hold the interpreter's lock meanwhile, and the loop would wait.
         """
-        timeline.attend_at = timeline.count + ATTEND_EVERY
+        timeline.housekeeping_at = timeline.count + HOUSEKEEPING_INTERVAL_ROWS
         timeline.costs_next = not timeline.costs_next
         if timeline.costs_next:
             timeline.costing = True
@@ -281,7 +281,7 @@ class Session:
                 cuda.anchor()  # nothing is under way on the accelerator: it waits for this minibatch
             for writer in self._streams():
                 writer.encode()
-        self.attending_ns += time.thread_time_ns() - began_ns
+        self.housekeeping_ns += time.thread_time_ns() - began_ns
 
     def anchor(self) -> None:
         """Tie the accelerator's clock to ours, where the loop does not compute."""
@@ -374,7 +374,7 @@ class Session:
         """Return what we took of the training thread, µs of CPU per row; None while that is not known."""
         if not self.costed or not self.rows:
             return None
-        return self.cost_ns / 1e3 / self.costed + self.attending_ns / 1e3 / self.rows
+        return self.cost_ns / 1e3 / self.costed + self.housekeeping_ns / 1e3 / self.rows
 
     def written_bytes(self) -> int:
         """Return what this session has written so far."""

@@ -59,7 +59,7 @@ class Timeline:
         self.fetching = False  # a loader's `next` is under way
         self.costing = False  # this row measures what recording costs
         self.costs_next = False
-        self.count = self.attend_at = 0  # rows so far, and at how many the session is called
+        self.count = self.housekeeping_at = 0  # rows so far, and at how many the session is called
         self.out = session.out
         self.schedstat = counters.open_schedstat()
         self._counters: counters.ThreadCounters | None = None
@@ -315,8 +315,8 @@ class Timeline:
 
     def _count_row(self) -> None:
         self.count += 1
-        if self.count >= self.attend_at:
-            self.session.attend(self)
+        if self.count >= self.housekeeping_at:
+            self.session.do_housekeeping(self)
 
     def _issued(self, row: list[Any], now_us: int) -> None:
         session = self.session
