@@ -61,7 +61,7 @@ class Seen:
     log: Any
     steal: float
     without_s: float | None = None
-    idle_s: float = 0.0  # the stall of the same loader with nothing planted
+    idle_s: float = 0.0  # the stall of the same loader with nothing injected
 
 
 def train(scenario: Scenario, workers: int, dataset: Any, core: int | None) -> Seen:
@@ -271,6 +271,24 @@ def cell(scenario: Scenario, workers: int, repeats: int, shelf: Shelf) -> tuple[
 REQUIRED_SHARE = 95 / 112  # of the cells
 
 
+def misses(rows: list[str]) -> list[str]:
+    """Return one line for each cell outside its allowed error: promised, measured, and which shares are wrong."""
+    lines = []
+    for row in rows:
+        cells = [cell.strip() for cell in row.strip("| ").split("|")]
+        if "**no**" not in cells[-1]:
+            continue
+        true, said = (dict(part.rsplit(" ", 1) for part in cell.split(", ")) for cell in cells[4:6])
+        # Where a cause was removed, only its share is known.
+        known = set(true) if sum(map(int, true.values())) < 90 else {*true, *said}
+        names = sorted(known, key=lambda name: -abs(int(said.get(name, 0)) - int(true.get(name, 0))))
+        wrong = ", ".join(f"{name} {said.get(name, 0)} instead of {true.get(name, 0)}" for name in names[:2])
+        allowed = cells[-1].rpartition(" ")[2]
+        error = cells[6].partition(" ")[0]
+        lines.append(f"- missed: {cells[1]}, {cells[2]} workers: promised {allowed} points, measured {error}; {wrong}")
+    return [*lines, ""] if lines else []
+
+
 def page(rows: list[str], tally: dict[bool | None, int], took_s: float, stolen: float, finished: bool) -> str:
     """Return the result page: verdict, one table, command, date."""
     judged = tally[True] + tally[False]
@@ -278,11 +296,12 @@ def page(rows: list[str], tally: dict[bool | None, int], took_s: float, stolen: 
     lines = [
         "# Attribution of stalls to injected causes",
         "",
-        f"**{verdict[0].upper()}{verdict[1:]}**: {tally[True]} of {judged} cells are within their allowed error "
-        f"(required: 95 of 112); {tally[None]} without a verdict."
+        f"**{verdict[0].upper()}{verdict[1:]}: {tally[True]} of {judged} cells are within their allowed error "
+        f"(required: 95 of 112); {tally[None]} without a verdict.**"
         + ("" if finished else " The run was cut off: cells are missing."),
         "",
-        "Shares of the visible stall in percent, median of the repeats, without the first 2W minibatches. True: what"
+        *misses(rows),
+        "Shares of the visible stall in %, median of the repeats, without the first 2W minibatches. True: what"
         " the injector logged, scaled to the stall that disappears when nothing is injected (the rest is the loader's"
         " hand-over), or the stall that disappears without one cause. Error: percentage points given to wrong causes"
         " (one cause injected: half the sum; several: the largest; a cause that is removed: the distance to its share)."

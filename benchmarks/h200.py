@@ -6,7 +6,7 @@
 One run a setting, two epochs: the first begins with the files dropped from the page cache, the second finds them
 there; the share that was cached stands beside the times. Runs are carried out in an order drawn from the seed, so that
 a drift of the machine is not taken for the workers'. With `--energy-s`, our integral of sampled power against the
-device's counter, and a run with planted stalls whose energy must split into parts that add up (benchmarks/energy.py
+device's counter, and a run with injected stalls whose energy must split into parts that add up (benchmarks/energy.py
 judges both).
 Needs torch, numpy, Pillow and PyYAML; nothing of the command line.
 """
@@ -150,7 +150,7 @@ def matrix(store: FolderStore, dataset: Path, options: argparse.Namespace) -> tu
 
 
 def energy_check(store: FolderStore, options: argparse.Namespace) -> list[str]:
-    """Compare integral and counter, and split planted stalls off; lines of Markdown."""
+    """Compare integral and counter, and split injected stalls off; lines of Markdown."""
     if open_device().total_power() is None:
         return ["", "Energy was not checked: this machine has no power sensor that can be read."]
     sys.path.insert(0, str(HERE))
@@ -191,7 +191,7 @@ def _energy_lines(store: FolderStore, energy: Any, train: Any, seconds: float) -
         "",
         f"Integral within 2 % of the counter and its ± at most 3 %: {'yes' if close else 'NO'}.",
         "",
-        "With planted stalls:",
+        "With injected stalls:",
         "",
         *parts,
         "",

@@ -1,4 +1,4 @@
-"""The lab's claims, measured: asked against got for every limit, and what an unlimited lab costs.
+"""The lab's claims, measured: requested and measured value of every limit, and what an unlimited lab costs.
 
     python benchmarks/lab.py [--quick] [--repeats 10] [-o docs/results/lab.md]
 
@@ -41,7 +41,7 @@ def say(text: str) -> None:
 def proofs_markdown() -> tuple[list[str], bool]:
     """Measure every limit; return the table and whether all hold."""
     proofs = measure_limits(say=say)
-    lines = ["| limit | what | asked | got | off | within 15 % | by |", "|---|---|---|---|---|---|---|"]
+    lines = ["| limit | what | requested | measured | deviation | within 15 % | by |", "|---|---|---|---|---|---|---|"]
     for proof in proofs:
         off = "–" if proof.off is None else f"{proof.off:+.1%}"
         verdict = {True: "yes", False: "**no**", None: "not judged"}[proof.holds]
@@ -105,13 +105,12 @@ def main() -> int:
     table, within = proofs_markdown()
     ratio, low, high, ratios = own_cost(repeats, 3 if options.quick else 11)
     lines = [
-        "# The lab, measured",
+        "# The lab: limits requested and measured",
         "",
-        f"`python benchmarks/lab.py{' --quick' if options.quick else ''}` on Linux {os.uname().release},"
-        f" {os.cpu_count()} cores, load {load:.1f} at the start, {time.monotonic() - start_s:.0f} s. All values"
-        " measured.",
+        f"**{'All judged limits are' if within else 'Not all judged limits are'} within {100 * TOLERANCE:.0f} % of the"
+        f" request; an unlimited lab costs {'less' if high < 1.02 else 'perhaps more'} than 2 %.**",
         "",
-        f"## Asked against got (tolerance {TOLERANCE:.0%}): {'all within' if within else '**not all within**'}",
+        "## Limits: requested and measured",
         "",
         *table,
         "",
@@ -123,6 +122,10 @@ def main() -> int:
         f" ({'below' if high < 1.02 else '**not below**'} 1.02).",
         "",
         "Pairs: " + ", ".join(f"{one:.3f}" for one in ratios) + ".",
+        "",
+        f"`python benchmarks/lab.py{' --quick' if options.quick else ''}` on Linux {os.uname().release},"
+        f" {os.cpu_count()} cores, load {load:.1f} at the start, {time.monotonic() - start_s:.0f} s,"
+        f" {time.strftime('%Y-%m-%d')}. Origin: measured.",
     ]
     text = "\n".join(lines) + "\n"
     if options.output:

@@ -57,10 +57,10 @@ def carry_out(plan: Plan, store: FolderStore, until_s: float) -> tuple[list[Fact
         say(f"{plan.name} {dict(experiment.factors)}: {time.monotonic() - start_s:.1f} s")
         return run
 
-    standing = CampaignRunner(plan, store, run_one).carry_out()
-    for key, reason in standing.failed.items():
+    progress = CampaignRunner(plan, store, run_one).carry_out()
+    for key, reason in progress.failed.items():
         say(f"failed: {key}: {reason}")
-    runs = [store.open(run) for run in standing.done.values()]
+    runs = [store.open(run) for run in progress.done.values()]
     summaries = [summarize(run) for run in runs]
     return tabulate(summaries), [observe(run, summary) for run, summary in zip(runs, summaries, strict=True)]
 
@@ -110,13 +110,13 @@ def markdown(
     lines = [
         "# The lab on a GPU machine",
         "",
-        f"`PYTHONPATH=src python3 benchmarks/lab_gpu.py`, {took_s:.0f} s, Linux {os.uname().release},"
-        f" {os.cpu_count()} cores. Steps are real GPU compute, storage is emulated (speed {SPEED:g}, SSD"
-        f" {SSD_SPEED:g}); times as run.",
+        _verdict(proofs, findings),
         "",
-        "## Limits: asked against got (measured)",
+        f"Steps are real GPU compute, storage is emulated (speed {SPEED:g}, SSD {SSD_SPEED:g}); times as run.",
         "",
-        "| limit | what | asked | got | off | within 15 % | by |",
+        "## Limits: requested and measured",
+        "",
+        "| limit | what | requested | measured | deviation | within 15 % | by |",
         "|---|---|---|---|---|---|---|",
     ]
     for proof in proofs:
@@ -145,7 +145,19 @@ def markdown(
             numbers += [later and later.e2e_s, later and later.stall_s, row.median_epoch.compute_s, read]
             lines.append(f"| {setting} | " + " | ".join("–" if n is None else f"{n:.2f}" for n in numbers) + " |")
         lines.append("")
+    lines.append(
+        f"`PYTHONPATH=src python3 benchmarks/lab_gpu.py`, {took_s:.0f} s, Linux {os.uname().release},"
+        f" {os.cpu_count()} cores, {time.strftime('%Y-%m-%d')}."
+    )
     return "\n".join(lines) + "\n"
+
+
+def _verdict(proofs: Sequence[LimitProof], findings: Sequence[StudyFinding]) -> str:
+    """Return the sentence above the tables."""
+    wrong = [f"{proof.limit} {proof.what}" for proof in proofs if proof.holds is False]
+    limits = f"not within 15 %: {', '.join(wrong)}" if wrong else "all judged limits are within 15 %"
+    by_verdict = [f"III-{one.letter} {one.verdict.value}" for one in findings]
+    return f"**{limits[0].upper()}{limits[1:]}; findings: {', '.join(by_verdict) or 'none judged'}.**"
 
 
 def main() -> int:
@@ -186,7 +198,7 @@ def main() -> int:
             findings = [one for one in judge_runs(observed, ["hipc"]) if one.letter in "ABDF"]
             output.write_text(markdown(proofs, findings, rows, time.monotonic() - start_s))
         say(f"done after {time.monotonic() - start_s:.0f} s")
-    print("limit                                        asked      got    off")
+    print("limit                                    requested measured  deviation")
     for proof in proofs:
         mark = {True: "", False: "  OFF", None: "  not judged"}[proof.holds]
         got = float("nan") if proof.got is None else proof.got

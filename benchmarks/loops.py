@@ -46,8 +46,9 @@ def main() -> int:
     lines = [
         "# Loops of every shape compared with their own timers",
         "",
-        f"**{verdict}** Counts must be equal; loop time and waiting within 5 %, or 10 ms per epoch. On a CPU no wait "
-        "is hidden.",
+        f"**{verdict}**",
+        "",
+        "Counts must be equal; loop time and waiting within 5 %, or 10 ms per epoch. On a CPU no wait is hidden.",
         *([f"Not installed here, so left out: {', '.join(missing)}."] if missing else []),
         "",
         HEAD,

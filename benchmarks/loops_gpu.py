@@ -86,7 +86,7 @@ def main() -> int:
     lines = [
         "# Scripts compared with their own timers",
         "",
-        f"**{good} of {len(rows)} agree** within 5 %, waits within 1 % of the loop's time.",
+        f"**{good} of {len(rows)} scripts agree within 5 %, waits within 1 % of the loop's time.**",
         "",
         HEAD,
         *rows,

@@ -235,7 +235,7 @@ def report(seeds: int, step: int, search_seeds: int) -> tuple[str, list[str]]:
         blocks=blocks,
         python=platform.python_version(),
         numpy=np.__version__,
-        kept="All requirements are met." if not missed else "Missed: " + "; ".join(missed) + ".",
+        kept="**All requirements are met.**" if not missed else "**Missed: " + "; ".join(missed) + ".**",
         date=time.strftime("%Y-%m-%d"),
     )
     return page, missed
@@ -249,7 +249,7 @@ Required: with three confirmations at most 4.5 % mean and 2 % median penalty and
 at 95 % confidence at most 6 % of the limits exceeded, 1.5 % by more than 1 W, at most 9 % mean penalty; limits exceeded
 as often as promised at 80, 90 and 95 %, within 4 points; a search without profile at most 8 % penalty with at most 9
 profiles and no limit exceeded; the frontier of 100,000 points in half a second. Tables are `replayed`, choices
-`predicted`; docs/choosing.md explains how choosing works.
+`predicted`; [choosing.md](../choosing.md) explains how choosing works.
 
 ## Power limits, from ten profiled modes
 

@@ -1,9 +1,10 @@
-"""The scenarios of the attribution benchmark: what is planted, what is true, what is promised.
+"""The scenarios of the attribution benchmark: the injected cause of a stall, its true share, and the promised error.
 
-The rule was tuned on those not marked `held_out`. Of the others, some were written with them and evaluated while the
-rule was built, without changing it for them. What did change it counts as tuning: the pools of sleeping and hogged
-threads, the prefetch of 1, and pure Python beside other causes, which two sets of fresh scenarios brought to light.
-Those whose name begins with `fresh` now were written when the rule was final.
+There are three sets, because a scenario that has influenced the attribution rule cannot test it:
+
+- tuning: scenarios that the rule was adjusted to. They include every scenario whose result led to a change.
+- held out (`held_out`): evaluated while the rule was being built; no result of theirs led to a change.
+- fresh (held out, names that begin with `fresh`): written after the last change of the rule.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ PURE, MIXED, HARD = "pure", "mixed", "hard"  # promises: 90 % right (85 with 4 w
 
 @dataclass(frozen=True)
 class Scenario:
-    """One planted cause. The truth is fixed, or what vanishes against `without`, or the log: then what stays with
-    nothing planted is the loader's own hand-over, of which the log cannot know."""
+    """One injected cause, and where its true share comes from.
+
+    `truth` gives it; or it is the stall that disappears with the dataset `without`; or it is the injector's log. With
+    the log, the stall that remains when nothing is injected is the loader's own hand-over, which no log contains.
+    """
 
     name: str
     make: Callable[[int], Any]  # dataset for a number of minibatches
@@ -67,7 +71,7 @@ def _lose(cause: Callable[[float], inject.Log], seconds: float, *_: int) -> inje
 
 @dataclass(frozen=True)
 class Source:
-    """A dataset for any number of minibatches, and the same with nothing planted in it."""
+    """A dataset for any number of minibatches, and the same with nothing injected in it."""
 
     kind: Callable[[int, Callable[[int], inject.Log]], Any]
     function: Callable[[int], inject.Log]

@@ -17,6 +17,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from edgetrain.units import spell_seconds
@@ -74,18 +75,19 @@ def main() -> int:
                 print(f"    {name}: {each['reads']} readings of {spell_seconds(each['mean_s'])}")
     text = "\n".join(
         [
-            "# The sampler's cost",
+            "# CPU time of the sampler",
             "",
-            f"`python benchmarks/telemetry.py --seconds {seconds:g} --device {options.device}` on "
-            f"{platform.machine()}, {os.cpu_count()} cores, kernel {platform.release()}, load "
-            f"{os.getloadavg()[0]:.1f}; a dataset of {options.files:,} files is followed. Share of one "
-            "core; origin: measured.",
+            f"**{'At most' if good else 'More than'} 1 % of one core, idle and busy.**",
+            "",
+            f"Shares are of one core; the page cache share of a dataset of {options.files:,} files is followed.",
             "",
             "| cores | CPU, start included | CPU after the start | start | late p50 | late p99 | missed | written |",
             "|---|---|---|---|---|---|---|---|",
             *rows,
             "",
-            f"At most 1 % of one core: {'yes' if good else 'NO'}.",
+            f"`python benchmarks/telemetry.py --seconds {seconds:g} --device {options.device}` on "
+            f"{platform.machine()}, {os.cpu_count()} cores, kernel {platform.release()}, load "
+            f"{os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}. Origin: measured.",
             "",
         ]
     )

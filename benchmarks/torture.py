@@ -51,12 +51,13 @@ def page(rows: dict[str, str], seed: int) -> str:
     """Return the result page: verdict, one table, command."""
     failed = [area for area, row in rows.items() if "| held |" not in row]
     missing = [area for area in areas() if area not in rows]
-    verdict = f"**Failed: {', '.join(failed)}.**" if failed else f"**All {len(rows)} areas held.**"
+    not_run = f"; not run: {', '.join(missing)}" if missing else ""
+    verdict = f"**Failed: {', '.join(failed)}{not_run}.**" if failed else f"**All {len(rows)} areas held{not_run}.**"
     return "\n".join(
         [
             "# Fault injection",
             "",
-            verdict + (f" Not run: {', '.join(missing)}." if missing else ""),
+            verdict,
             "",
             f"| {' | '.join(HEADS)} |",
             "|" + "---|" * len(HEADS),

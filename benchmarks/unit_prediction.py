@@ -3,7 +3,7 @@
     python benchmarks/unit_prediction.py            12 units per kind; writes docs/results/unit_prediction.md
     python benchmarks/unit_prediction.py --units 4 --page /tmp/page.md
 
-Ten modes are profiled on one unit of a simulated board. Other units, whose planted factors the predictor never sees,
+Ten modes are profiled on one unit of a simulated board. Other units, whose injected factors the predictor never sees,
 are profiled in none, one or two of these modes; predictions are compared with what the unit itself measures in modes
 that were never profiled.
 """
@@ -27,7 +27,11 @@ from edgetrain.schema import PowerMode
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "results" / "unit_prediction.md"
-CASES = (("xavier-nx", 5.0), ("nano", 8.0), ("orin-agx", 1.0))  # kind of board, planted spread of its units in per cent
+CASES = (
+    ("xavier-nx", 5.0),
+    ("nano", 8.0),
+    ("orin-agx", 1.0),
+)  # kind of board, injected spread of its units in %
 FIRST_UNIT = 201  # smaller numbers were used while the correction was written
 NETWORK, PROFILED, CHECKED = "mobilenet_v3", 10, 20
 METHODS = ("kind alone", "1 mode of the unit", "2 modes of the unit", "1 other mode", "10 modes of the unit")
@@ -101,13 +105,13 @@ def page(found: Sequence[Score], units: int) -> str:
     lines = [
         "# Prediction for units that were hardly profiled",
         "",
-        f"On a simulated {worst} whose units differ by 8 %, one profiled mode brings the error of time from "
+        f"**On a simulated {worst} whose units differ by 8 %, one profiled mode brings the error of time from "
         f"{before:.1f} to {after:.1f} %; {PROFILED} modes of the unit itself give "
-        f"{mean(worst, METHODS[-1], 'time_error'):.1f} %.",
+        f"{mean(worst, METHODS[-1], 'time_error'):.1f} %.**",
         "",
         f"{PROFILED} modes of {NETWORK} were profiled on one unit per kind, {units} other units in none, one or two of",
         f"the same modes, or in one other mode; errors are over {CHECKED} modes per unit that were never profiled,",
-        "against what that unit measures there. Planted unit factors are the same in every mode, as the simulated",
+        "against what that unit measures there. Injected unit factors are the same in every mode, as the simulated",
         "boards have it: whether they are on real boards is not known. All values are `simulated`: they do not show",
         "accuracy on a board. Of the published tables none has two units of one kind.",
         "",

@@ -4,7 +4,7 @@
     python benchmarks/variability.py --work /tmp/variability --most 3    three more parts only, about a minute each
 
 Each repeat is a fleet of ten units of one board with three runs each, recorded by the simulated board and summed up as
-any run is. The spread between units is planted (`sim:xavier-nx?unit=7&spread=5`); the board's model adds noise between
+any run is. The spread between units is injected (`sim:xavier-nx?unit=7&spread=5`); the board's model adds noise between
 runs.
 """
 
@@ -42,7 +42,7 @@ HEAVY_RUN, HEAVY_EPOCH = 0.01, 0.01
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One fleet: the planted spread against what was estimated."""
+    """One fleet: the injected spread against what was estimated."""
 
     case: str
     spread: float
@@ -114,7 +114,7 @@ def other_units(runs: Sequence[UnitRun], logs: NDArray[np.float64]) -> list[Unit
 
 
 def part(spread: float, first: int, folder: Path) -> list[Trial]:
-    """Return the trials of some repeats of one planted spread; spread 0: units of other distributions."""
+    """Return the trials of some repeats of one injected spread; spread 0: units of other distributions."""
     trials: list[Trial] = []
     place = (*SPREADS, 0.0).index(spread)
     for repeat in range(first, first + PART):
@@ -122,26 +122,26 @@ def part(spread: float, first: int, folder: Path) -> list[Trial]:
         draw = np.random.default_rng([place, repeat])
         if spread:
             for units in (FEW_UNITS, UNITS):
-                trials += judge("as planted", runs, spread, units)
+                trials += judge("as injected", runs, spread, units)
                 trials += judge("heavy-tailed noise", heavy_noise(runs, draw), spread, units)[:1]
             continue
-        for planted in SPREADS:
+        for injected in SPREADS:
             for _ in range(REPEATS // ALIKE_REPEATS):
-                deviation = planted / 100
+                deviation = injected / 100
                 tailed = other_units(runs, deviation * draw.standard_t(5, UNITS) / math.sqrt(5 / 3))
                 skewed = other_units(runs, deviation * (draw.exponential(1.0, UNITS) - 1))
-                trials += judge("heavy-tailed units", tailed, planted, UNITS)
-                trials += judge("skewed units", skewed, planted, UNITS)
+                trials += judge("heavy-tailed units", tailed, injected, UNITS)
+                trials += judge("skewed units", skewed, injected, UNITS)
     return trials
 
 
 def parts() -> list[tuple[float, int]]:
-    """Return every part: planted spread and first repeat."""
+    """Return every part: injected spread and first repeat."""
     return [(spread, first) for spread in SPREADS for first in range(0, REPEATS, PART)] + [(0.0, 0)]
 
 
 CASES = {
-    "as planted": "as the board draws it (normal)",
+    "as injected": "as the board draws it (normal)",
     "heavy-tailed noise": "the same, 1 % more noise: Student t (3) between runs, exponential between epochs",
     "heavy-tailed units": "units by Student t (5)",
     "skewed units": "units by an exponential: most alike, a few slow",
@@ -154,22 +154,22 @@ def page(trials: Sequence[Trial], done: str) -> str:
     for trial in trials:
         groups.setdefault((trial.case, trial.measure, trial.units, trial.spread), []).append(trial)
     shares = {key: sum(one.within for one in group) / len(group) for key, group in groups.items()}
-    required = [share for key, share in shares.items() if key[0] == "as planted"]
+    required = [share for key, share in shares.items() if key[0] == "as injected"]
     met = min(required) >= WANTED
     verdict = "The requirement is met" if met else "The requirement is not met"
     lines = [
         "# Variability between units",
         "",
-        f"{verdict}: 90 % intervals of the spread between units contain the planted one in {min(required):.0%} to "
-        f"{max(required):.0%} of {REPEATS} fleets (required: {WANTED:.0%}), for planted spreads of 1, 5 and 8 %, with "
-        "5 and with 10 units.",
+        f"**{verdict}: 90 % intervals of the spread between units contain the injected one in {100 * min(required):.0f}"
+        f" to {100 * max(required):.0f} % of {REPEATS} fleets (required: {100 * WANTED:.0f} %), for injected spreads of"
+        " 1, 5 and 8 %, with 5 and with 10 units.**",
         "",
         f"Each fleet: new units of a simulated {BOARD}, {RUNS} runs of {NETWORK} per unit, recorded and summed up as",
         "any run. All values are `simulated`: this shows that the statistics keep their promise, not how much real",
-        "boards differ. Estimate and ends of the interval are medians over fleets, divided by the planted spread. The",
-        "last rows plant units of other distributions: a few boards do not show a long tail, the interval misses it.",
+        "boards differ. Estimate and ends of the interval are medians over fleets, divided by the injected spread. The",
+        "last rows inject units of other distributions: a few boards do not show a long tail, the interval misses it.",
         "",
-        "| units differ | measure | units | planted % | truth inside % | estimate | lower end | upper end |",
+        "| units differ | measure | units | injected % | truth inside % | estimate | lower end | upper end |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for (case, measure, units, spread), group in sorted(

@@ -327,7 +327,7 @@ def page(results: list[Result], boot_s: float, release: str) -> str:
     """Return the results page."""
     failed = [result for result in results if not result.passed]
     held = len(results) - len(failed)
-    verdict = f"{held} of {len(results)} checks hold on real kernel drivers. No real board was used."
+    verdict = f"**{held} of {len(results)} checks hold on real kernel drivers; no real board was used.**"
     lines = []
     for result in results:
         detail = " ".join(result.detail.split())[:300].replace("|", "/")
