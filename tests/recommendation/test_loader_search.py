@@ -200,10 +200,10 @@ def test_pinned_memory_is_tried_only_with_a_gpu():
     assert any(asked.pin_memory for asked in with_gpu.asked)
 
 
-def test_energy_is_minimised_and_a_power_limit_is_kept():
+def test_energy_is_minimized_and_a_power_limit_is_kept():
     power = {0: 5.0, 1: 8.0, 2: 12.0, 3: 16.0, 4: 30.0}
     bench = Bench(power_w=lambda asked: power.get(asked.workers, 60.0), noise=0.002)
-    limits = replace(LIMITS, minimise="energy")
+    limits = replace(LIMITS, minimize="energy")
     found = tune(bench, arguments(0), limits)
     best_j = min(bench.time_s(arguments(workers)) * power.get(workers, 60.0) for workers in range(9))
     assert bench.time_s(found.best) * power[found.best.workers] <= 1.05 * best_j
