@@ -28,7 +28,7 @@ from edgetrain.schema import build_experiment
 
 HERE = Path(__file__).parent
 FILES, REPEATS, EPOCHS = 1000, 3, 4
-LEAST_CACHE_BYTES = 8 << 20
+MIN_CACHE_BYTES = 8 << 20
 MAX_READ_PCT, MAX_STALL_PCT = 52, 72
 
 
@@ -78,7 +78,7 @@ def main() -> None:
     folder, store = work / "pictures", FolderStore(work / "store")
     size = make_pictures(folder)
     half = size // 2
-    memory = half + LEAST_CACHE_BYTES
+    memory = half + MIN_CACHE_BYTES
     settings = {
         "plain, files": (False, None),
         "cached, files": (False, half),

@@ -29,7 +29,7 @@ from edgetrain.errors import ProbeUnavailable
 from edgetrain.record import FolderStore, Run
 
 HERE = Path(__file__).resolve().parent
-WITHIN, MOST_PM = 0.02, 0.03
+WITHIN, MAX_PM = 0.02, 0.03
 CALIBRATION = 100  # minibatches
 
 
@@ -76,7 +76,7 @@ def against_counter(run: Run) -> tuple[list[str], bool]:
             f"{counted.pm_j:.1f} J | {off:+.2%} | {found.refreshes} |"
         )
         if column in source.columns:
-            good = abs(off) <= WITHIN and pm <= MOST_PM
+            good = abs(off) <= WITHIN and pm <= MAX_PM
     return lines, good
 
 

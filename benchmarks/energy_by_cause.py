@@ -26,7 +26,7 @@ from edgetrain.record import FolderStore
 
 HERE = Path(__file__).resolve().parent
 BASELOAD_S = 4.0
-LEAST_GOOD, MOST_PM_SHARE = 8, 0.20
+MIN_GOOD, MAX_PM_SHARE = 8, 0.20
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def judge(injected: InjectedStalls, summary: Summary, per_minibatch_j: float) ->
     head = f"| {injected.network} | {injected.name} | {stalled_s:.1f} | {whole:.0f} | {truth:.0f} |"
     if found is None:
         return f"{head} – | – | no: {summary.energy_by_reason} |", False
-    good = abs(found.stall_j - truth) <= found.pm_j and found.pm_j <= MOST_PM_SHARE * whole
+    good = abs(found.stall_j - truth) <= found.pm_j and found.pm_j <= MAX_PM_SHARE * whole
     return (
         f"{head} {found.stall_j:.0f} ± {found.pm_j:.0f} | {found.pm_j / whole:.1%} | {'yes' if good else 'NO'} |",
         good,
@@ -133,7 +133,7 @@ def main() -> int:
             "# Energy of stalls",
             "",
             f"**{good} of {len(lines)} settings: the true energy of the stalls lies within the ± that `show` prints"
-            f"{'' if good >= LEAST_GOOD else ' (MISSED: at least 8 are promised)'}.**",
+            f"{'' if good >= MIN_GOOD else ' (MISSED: at least 8 are promised)'}.**",
             "",
             "| network | injected stalls | stalled s | run's energy J | true stall J | found | ± of the run | within |",
             "|---|---|---|---|---|---|---|---|",
@@ -152,7 +152,7 @@ def main() -> int:
     print(text)
     if options.markdown:
         options.markdown.write_text(text)
-    return 0 if good >= LEAST_GOOD else 1
+    return 0 if good >= MIN_GOOD else 1
 
 
 if __name__ == "__main__":

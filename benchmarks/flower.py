@@ -33,7 +33,7 @@ PAGE = ROOT / "docs" / "results" / "flower.md"
 NETWORK = "resnet18_cifar_gn"
 PROFILED = 10  # modes profiled per kind of board
 WIDEST = 1.2  # the server uses modes whose predicted interval (upper over lower limit) is not wider than this
-MOST_ERROR = 0.15
+MAX_ERROR = 0.15
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def write_page(found: dict[str, list[FederatedRound]], command: str) -> str:
     errors = [error for rounds in found.values() for error in errors_of(rounds)]
     units = [unit for rounds in found.values() for each in rounds for unit in each.units]
     complete = all(unit.state == "trained" and unit.predicted_s is not None for unit in units)
-    verdict = "Holds" if complete and max(errors) <= MOST_ERROR else "Does not hold"
+    verdict = "Holds" if complete and max(errors) <= MAX_ERROR else "Does not hold"
     lines = [
         "# Federated rounds on Flower",
         "",

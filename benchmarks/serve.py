@@ -32,11 +32,11 @@ from pathlib import Path
 
 from edgetrain.record import FolderStore
 
-MOST_RATIO = 1.02  # the aim
+MAX_RATIO = 1.02  # the aim
 SETTLE_S = 2.0  # of each turn, not counted
 SOAK_INTERVAL_S = 0.04
 SOAK_READERS = 20
-MOST_GROWTH_MIB = 5.0  # over the second half of a soak
+MAX_GROWTH_MIB = 5.0  # over the second half of a soak
 KINDS = ("none", "null", "tabs")
 
 
@@ -143,7 +143,7 @@ def compare(options: argparse.Namespace) -> str:
         f"{null[0]:.4f} ({null[1]:.4f}–{null[2]:.4f})",
         f"{statistics.median(turn[3] for turn in with_pages):.1%}",
         f"{statistics.median(turn[4] for turn in with_pages):.1%}",
-        "yes" if ratio[0] <= MOST_RATIO else "**no**",
+        "yes" if ratio[0] <= MAX_RATIO else "**no**",
     )
     return f"| {' | '.join(cells)} |"
 
@@ -213,7 +213,7 @@ def soak(events: int) -> str:
     cells += (
         " → ".join(f"{part:.1f}" for part in parts),
         f"{growth:+.1f}",
-        "yes" if growth < MOST_GROWTH_MIB else "**no**",
+        "yes" if growth < MAX_GROWTH_MIB else "**no**",
     )
     return f"| {' | '.join(cells)} |"
 

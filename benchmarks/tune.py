@@ -1,6 +1,6 @@
 """Scores `tune` against an exhaustive grid, on the scripts and points that tune.yaml lists.
 
-    python benchmarks/tune.py [--only NAME] [--output results.json] [--page docs/results/tune.md]
+    python benchmarks/tune.py [--only NAME] [--output results.json]
 
 About 20 minutes, as root (lab limits, control groups). What was measured is kept in the output file, and a second call
 goes on where the first one ended. Each script: the grid once, in random order; `tune`; then the start, the answer and

@@ -28,7 +28,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from whatif_campaign import ATTEMPTS, MOST_OTHER_LOAD, other_load, say, wait_until_quiet
+from whatif_campaign import ATTEMPTS, MAX_OTHER_LOAD, other_load, say, wait_until_quiet
 
 from edgetrain.api import diagnose, execute, make_dataset
 from edgetrain.errors import EdgetrainError, UsageError
@@ -134,7 +134,7 @@ def measure_quietly(about: dict[str, Any], store: FolderStore, quiet_wait_s: flo
             raise UsageError(f"other programs keep this machine busy: {about['id']} was not measured; start again")
         run = measure(about, store)
         load = None if about.get("hogs") or "device" in about else other_load(store.open(run))
-        if load is None or load < MOST_OTHER_LOAD:
+        if load is None or load < MAX_OTHER_LOAD:
             return run
         say(f"{about['id']}: {load:.0%} other load, measured again")
     raise UsageError(f"other programs kept this machine busy while {about['id']} ran; start again")

@@ -23,7 +23,7 @@ from edgetrain.errors import EdgetrainError
 from edgetrain.record import FolderStore, Run
 
 HERE = Path(__file__).parent
-MOST_OTHER_LOAD = 0.15
+MAX_OTHER_LOAD = 0.15
 QUIET = 0.15  # of the cores busy while no training runs: a run may begin
 QUIET_FOR_S = 1.0
 ATTEMPTS = 4  # of one run, other load permitting
@@ -191,7 +191,7 @@ def measure(
                     say(f"{setting.id}: {error}")
                     continue
                 load = other_load(run)
-                counts = load is None or load < MOST_OTHER_LOAD
+                counts = load is None or load < MAX_OTHER_LOAD
                 journal.add(setting, repeat, run.id, load, counts)
                 shown = "?" if load is None else f"{load:.0%}"
                 later = [f"{epoch.e2e_s:.2f}" for epoch in summarize(run).epochs]

@@ -19,7 +19,6 @@ from edgetrain.analysis.diagnosis import (
     COMPUTE,
     CONTENTION,
     ELSEWHERE,
-    FEWEST_MINIBATCHES,
     HAND_OVER,
     PREPROCESSING,
     STORAGE_ALWAYS,
@@ -27,7 +26,6 @@ from edgetrain.analysis.diagnosis import (
     UNKNOWN,
     judge,
 )
-from edgetrain.prediction.pipeline.recorded_costs import MIN_MINIBATCHES
 from edgetrain.record import ArrayTable, ComputeFacts, Process
 from tests.prediction.pipeline.recorded import Training
 
@@ -232,10 +230,6 @@ def test_a_run_that_is_too_short_has_no_verdict_and_says_how_long_it_must_be():
     assert verdict_sentence(summarize(run), run) == f"what limits this training is not known: {found.reason}"
     longer = verdict(Training(workers=1, epochs=1, minibatches=16))
     assert longer.verdict == PREPROCESSING and longer.reason is None
-
-
-def test_verdicts_and_predictions_need_the_same_number_of_minibatches():
-    assert FEWEST_MINIBATCHES == MIN_MINIBATCHES
 
 
 def test_a_virtual_machine_whose_cores_were_taken_is_the_reason_and_not_a_missing_loader():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from edgetrain.analysis import summarize
-from edgetrain.api.repeats import MOST_REPEATS, began_alike, find_repeats
+from edgetrain.api.repeats import MAX_REPEATS, began_alike, find_repeats
 from edgetrain.api.what_if import open_model
 from edgetrain.errors import UsageError
 from edgetrain.record import DeviceFacts, FolderStore, LoadingFacts, Manifest, WorkloadFacts
@@ -59,9 +59,9 @@ def test_a_dataset_that_the_lab_shows_at_another_place_in_each_run_is_the_same_o
 
 
 def test_only_the_newest_repeats_are_read(store):
-    runs = [made(store) for _ in range(MOST_REPEATS + 3)]
+    runs = [made(store) for _ in range(MAX_REPEATS + 3)]
     found = {each.id for each in find_repeats(runs[0], store)}
-    assert len(found) == MOST_REPEATS
+    assert len(found) == MAX_REPEATS
     assert runs[0].id not in found
 
 

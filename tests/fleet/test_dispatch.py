@@ -11,7 +11,7 @@ from edgetrain.documents import to_document
 from edgetrain.errors import FleetError, UsageError
 from edgetrain.fleet import Fleet, FleetBoard, FleetCampaign, FleetInventory, local_inventory
 from edgetrain.fleet.board_work import BoardOutcome, FetchedFile
-from edgetrain.fleet.dispatch import MOST_LOSSES, Dispatch
+from edgetrain.fleet.dispatch import MAX_LOSSES, Dispatch
 from edgetrain.fleet.link import TaskAnswer
 from edgetrain.record import FolderStore
 from edgetrain.runner import CampaignEntry, Placement, Plan
@@ -96,7 +96,7 @@ def test_after_the_loss_of_a_worker_the_same_board_is_asked_again(tmp_path):
 def test_a_run_whose_worker_is_lost_every_time_fails_in_the_end(tmp_path):
     campaign, link = carry(tmp_path, lambda *_: LOST, retries=0)
     assert not campaign.known.done and all("lost" in reason for reason in campaign.known.failed.values())
-    assert len(link.asked) == 2 * (MOST_LOSSES + 1)
+    assert len(link.asked) == 2 * (MAX_LOSSES + 1)
 
 
 def test_a_record_with_a_wrong_checksum_is_fetched_again_and_then_its_run_is_made_again(tmp_path):

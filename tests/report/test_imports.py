@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgetrain.importers import Imported
-from edgetrain.report.imports import MOST_PROBLEMS, show_imports
+from edgetrain.report.imports import MAX_PROBLEMS, show_imports
 from tests.report.printing import HOSTILE, assert_plain, printed
 
 
@@ -27,9 +27,9 @@ def test_a_table_of_modes_leads_on_to_prediction() -> None:
 
 
 def test_many_problems_are_cut_and_counted() -> None:
-    problems = [f"problem {number}" for number in range(MOST_PROBLEMS + 3)]
+    problems = [f"problem {number}" for number in range(MAX_PROBLEMS + 3)]
     text = printed(show_imports([imported("/a", "run", 1, *problems)]))
-    assert f"problem {MOST_PROBLEMS - 1}\n" in text and f"problem {MOST_PROBLEMS}\n" not in text
+    assert f"problem {MAX_PROBLEMS - 1}\n" in text and f"problem {MAX_PROBLEMS}\n" not in text
     assert "and 3 more; --json lists all" in text
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgetrain.prediction import ModeTable, Predictions, bounds
 from edgetrain.report.page import HeldOut, ModeCloud, ModesContent, modes_page
-from edgetrain.report.page.mode_plots import MOST_CLOUD, scatter
+from edgetrain.report.page.mode_plots import MAX_CLOUD, scatter
 from edgetrain.schema import Origin
 from tests.report.test_page import Page, outside
 
@@ -82,5 +82,5 @@ def test_predictions_of_a_known_table_are_judged() -> None:
 def test_more_modes_than_a_screen_shows_are_thinned_with_their_extremes() -> None:
     modes = table(30_000)
     drawn = scatter(cloud(modes), "power", None, "replayed")
-    assert len(drawn.series[0].x) <= MOST_CLOUD + 6 and "of 30,000 modes are drawn" in drawn.note
+    assert len(drawn.series[0].x) <= MAX_CLOUD + 6 and "of 30,000 modes are drawn" in drawn.note
     assert modes.time_s is not None and drawn.series[0].x.max() == modes.time_s.max()

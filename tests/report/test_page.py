@@ -13,7 +13,7 @@ from edgetrain.analysis import MinibatchTimes, PowerSummary, StallCauses
 from edgetrain.record import DeviceFacts, LoadingFacts, WorkloadFacts
 from edgetrain.report.page import comparison_page
 from edgetrain.report.page.bars import Bar, BarPart, stacked_bars
-from edgetrain.report.page.epochs import MOST_BARS
+from edgetrain.report.page.epochs import MAX_BARS
 from edgetrain.schema import Doubt, Origin
 from tests.report.printing import HOSTILE
 from tests.summaries import make_epoch, make_summary
@@ -163,10 +163,10 @@ def test_networks_are_grouped_and_origins_are_named() -> None:
 
 
 def test_many_epochs_are_drawn_as_the_first_and_the_mean_of_the_later_ones_with_their_range() -> None:
-    epochs = tuple(make_epoch(number, 10.0 + number) for number in range(MOST_BARS + 5))
+    epochs = tuple(make_epoch(number, 10.0 + number) for number in range(MAX_BARS + 5))
     text = comparison_page([run(epochs=epochs)], "t")
     assert "2 workers, cold, later epochs" in text and 'class="range"' in text
-    assert len([row for row in Page(text).rows if row and row[0].startswith("2 workers, cold, ")]) == MOST_BARS + 5
+    assert len([row for row in Page(text).rows if row and row[0].startswith("2 workers, cold, ")]) == MAX_BARS + 5
 
 
 @pytest.mark.parametrize("longest", [0.0, 1e-9, 0.7, 1.0, 3.3, 1e6])

@@ -30,7 +30,7 @@ repeats: {repeats}
 """
 FULL = 50
 # The executor's own start (interpreter, torch) takes some seconds: kills fall before, within and after a training.
-LONGEST_S = 7.0
+MAX_S = 7.0
 
 
 def _left(folder: Path) -> list[str]:
@@ -87,7 +87,7 @@ def _kill(folder: Path, most: int, many: bool, source: random.Random) -> int:
             [*command, "campaign", str(plan)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            under_way.wait(source.uniform(0.05, LONGEST_S))
+            under_way.wait(source.uniform(0.05, MAX_S))
             break  # done: the rest of the kills are for the next one
         except subprocess.TimeoutExpired:
             under_way.send_signal(signal.SIGKILL)

@@ -17,9 +17,9 @@ from edgetrain.analysis import summarize
 from edgetrain.record import read_run
 
 FULL = 100
-MOST_LOST_S = 5.0
+MAX_LOST_S = 5.0
 AT_ONCE = 3
-LONGEST_S = 9.0  # from the start of the tool to its kill
+MAX_S = 9.0  # from the start of the tool to its kill
 COMMAND = (
     *(sys.executable, "-m", "edgetrain", "run", "lenet5", "--workers", "1", "--compute", "paced", "--compute-ms", "3"),
     *("--dataset-scale", "0.14", "--epochs", "40", "--minibatches", "500"),
@@ -36,14 +36,14 @@ def run(count: int = FULL, seed: int = 0) -> str:
         ready = subprocess.run(once, capture_output=True, text=True, check=False)
         assert ready.returncode == 0, ready.stderr
         # On a busy machine a run takes longer to start, and some kills must fall into training.
-        longest_s = max(LONGEST_S, AT_ONCE * (time.monotonic() - began_s))
+        longest_s = max(MAX_S, AT_ONCE * (time.monotonic() - began_s))
         # Every other time the training process is killed with the tool, as a power cut would.
         plan = [(draw.uniform(0.3, longest_s), number % 2 == 0) for number in range(count)]
         with ThreadPoolExecutor(AT_ONCE) as pool:
             found = list(pool.map(lambda one: _kill_once(store, *one), plan))
     lost = [seconds for seconds in found if seconds is not None]
     assert lost, "no kill fell into training: lengthen the delays"
-    assert max(lost) <= MOST_LOST_S, f"{max(lost):.1f} s were lost"
+    assert max(lost) <= MAX_LOST_S, f"{max(lost):.1f} s were lost"
     return (
         f"{count} kills of the tool at random instants (seed {seed}), {len(lost)} of them in training: every record "
         f"opened; lost before the kill: median {sorted(lost)[len(lost) // 2]:.2f} s, most {max(lost):.2f} s."

@@ -26,7 +26,7 @@ with limits.applied(workers=2) as lab:
         time.sleep(0.05)
 """
 FULL = 50
-LONGEST_S = 2.5
+MAX_S = 2.5
 
 
 def run(count: int, seed: int) -> str:
@@ -50,7 +50,7 @@ def run(count: int, seed: int) -> str:
                 holder = subprocess.Popen(
                     [sys.executable, "-c", HOLDER, str(dataset)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
                 )
-                time.sleep(source.uniform(0.1, LONGEST_S))
+                time.sleep(source.uniform(0.1, MAX_S))
                 holder.send_signal(signal.SIGKILL)
                 holder.wait()
                 assert holder.stdout

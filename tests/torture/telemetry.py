@@ -16,7 +16,7 @@ from tests.device import host_tree
 
 FULL = 10_000
 PID = 100
-MOST_HZ, MOST_C = 20e9, 200.0
+MAX_HZ, MAX_C = 20e9, 200.0
 
 
 def run(count: int, seed: int) -> str:
@@ -88,7 +88,7 @@ def _check(probe: Probe) -> int:
         if column.endswith("_share"):
             assert 0 <= value <= 1, f"{probe.name}.{column} {value}"
         if column.endswith("_c"):
-            assert abs(value) <= MOST_C, f"{probe.name}.{column} {value}"
+            assert abs(value) <= MAX_C, f"{probe.name}.{column} {value}"
         if column.endswith("_hz"):
-            assert 0 <= value <= MOST_HZ, f"{probe.name}.{column} {value}"
+            assert 0 <= value <= MAX_HZ, f"{probe.name}.{column} {value}"
     return sum(value != value for value in row)

@@ -13,6 +13,7 @@ from edgetrain.analysis.compare import Comparison, Difference, compare
 from edgetrain.analysis.diagnosis import (
     COMPUTE,
     LAUNCH,
+    MIN_RECORDED_MINIBATCHES,
     NOTHING_TO_GAIN,
     DiagnosisFact,
     LimitVerdict,
@@ -49,7 +50,7 @@ from edgetrain.analysis.loop import (
     training_loader,
 )
 from edgetrain.analysis.parts import Parts
-from edgetrain.analysis.resampling import FEWEST_RUNS, LEVEL, RESAMPLES, expansion, resampled_means
+from edgetrain.analysis.resampling import LEVEL, MIN_RUNS, RESAMPLES, expansion, resampled_means
 from edgetrain.analysis.sample_size import SampleSize
 from edgetrain.analysis.sensor_traces import Trace, TraceKind, dataset_disk, power_traces, rate, traces
 from edgetrain.analysis.services import COLD_BYTES
@@ -82,9 +83,10 @@ from edgetrain.analysis.variability_types import (
 __all__ = [
     "COLD_BYTES",
     "COMPUTE",
-    "FEWEST_RUNS",
     "LAUNCH",
     "LEVEL",
+    "MIN_RECORDED_MINIBATCHES",
+    "MIN_RUNS",
     "NOTHING_TO_GAIN",
     "RESAMPLES",
     "UNIT_FACTORS",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetrain.analysis.resampling import FEWEST_RUNS, LEVEL, expansion, resampled_means
+from edgetrain.analysis.resampling import LEVEL, MIN_RUNS, expansion, resampled_means
 from edgetrain.analysis.summary import EpochSummary, Summary
 from edgetrain.errors import UsageError
 
@@ -128,8 +128,8 @@ def _difference(
         change = 0.0 if same else -1.0 if mean_b <= 0 else math.inf
         return Difference(name, unit, mean_a, mean_b, change, None, None, None, words)
     change = mean_b / mean_a - 1
-    if fewest < FEWEST_RUNS:
-        more = max(_runs_needed(a, b, change), FEWEST_RUNS) - fewest
+    if fewest < MIN_RUNS:
+        more = max(_runs_needed(a, b, change), MIN_RUNS) - fewest
         runs = "1 more run" if more == 1 else f"{more} more runs"
         words = f"these runs differ by {change:+.1%}; deciding whether the settings differ needs {runs} per side"
         return Difference(name, unit, mean_a, mean_b, change, None, None, None, words)
@@ -151,8 +151,8 @@ def _runs_needed(a: list[NDArray[np.float64]], b: list[NDArray[np.float64]], cha
     values = [np.log(np.maximum(run, 1e-12)) for run in (*a, *b)]
     spreads = [float(run.std(ddof=1)) for run in values if len(run) > 1]
     if not spreads or change <= -1:
-        return FEWEST_RUNS
+        return MIN_RUNS
     size = abs(math.log1p(change)) if math.isfinite(change) else 1.0
     spread = float(np.mean(spreads))
     # Two means of n runs differ visibly when their distance passes about 2.8 standard errors (95 %, power 80 %).
-    return FEWEST_RUNS if size == 0 else min(100, math.ceil(2 * (2.8 * spread / size) ** 2))
+    return MIN_RUNS if size == 0 else min(100, math.ceil(2 * (2.8 * spread / size) ** 2))

@@ -45,14 +45,14 @@ NOTHING_TO_GAIN = "nothing to gain"
 UNKNOWN = "unknown"
 CAUSES_OF_STALL = (STORAGE_COLD, STORAGE_ALWAYS, ELSEWHERE, PREPROCESSING, CONTENTION, HAND_OVER)
 
-MOST_LOST = 0.1  # share of the whole run's time that is not compute; below it the verdict is compute
+MAX_LOST = 0.1  # share of the whole run's time that is not compute; below it the verdict is compute
 DOMINANT = 0.6  # share of the time that is not compute; a cause with at least this much is the verdict alone
 MENTIONED = 0.25  # share of the time that is not compute; a cause with at least this much is part of a mixed verdict
 READS_AGAIN = 0.2  # of the first epoch's reads, in later epochs: the page cache does not hold the dataset
 LAUNCH_BOUND = 0.1  # of a step, left after the last kernel was issued: below, issuing takes the time
-MOST_ROWS = 1_000_000  # minibatches that the sentence at the end of a run is worked out from one by one
+MAX_ROWS = 1_000_000  # minibatches that the sentence at the end of a run is worked out from one by one
 CACHED = 0.9  # of the dataset, in the page cache after the first epoch: later ones are served from it
-FEWEST_MINIBATCHES = 16  # recorded: in fewer, starting takes the time and no verdict is given
+MIN_RECORDED_MINIBATCHES = 16  # with fewer, starting takes the time: no verdict is given and nothing is predicted
 STARTS = 0.05  # of the stall, spent on starting workers: below, it is not mentioned
 REFUSALS = ("steal", "workers_unseen")  # kinds of doubts with which a stall is not divided by cause
 
@@ -98,7 +98,7 @@ def verdict_sentence(summary: Summary, run: Run | None = None) -> str:
     if not summary.epochs:
         return "no minibatch was recorded: what limits this training is not known"
     minibatches = sum(epoch.minibatches for epoch in summary.epochs)
-    rows = None if run is None or minibatches > MOST_ROWS else recorded_rows(slowest(find_loops(run)))
+    rows = None if run is None or minibatches > MAX_ROWS else recorded_rows(slowest(find_loops(run)))
     shares, verdict, reason = _judged(summary, rows)
     if reason is not None:
         return f"what limits this training is not known: {reason}"
@@ -114,9 +114,12 @@ def _judged(summary: Summary, rows: RecordedRows | None) -> tuple[dict[str, floa
     """Return the share of each cause, the verdict, and the reason where nothing can be said."""
     shares, verdict = judge(_seconds(summary, rows))
     count = sum(epoch.minibatches for epoch in summary.epochs)
-    if count < FEWEST_MINIBATCHES:
-        reason = f"only {count} of the at least {FEWEST_MINIBATCHES} minibatches that a verdict needs were recorded"
-        return shares, UNKNOWN, f"{reason}; record a longer run"
+    if count < MIN_RECORDED_MINIBATCHES:
+        reason = (
+            f"only {count} of the at least {MIN_RECORDED_MINIBATCHES} minibatches that a verdict needs were recorded; "
+            "record a longer run"
+        )
+        return shares, UNKNOWN, reason
     return shares, verdict, _why_unknown(summary) if verdict == UNKNOWN else None
 
 
@@ -142,9 +145,9 @@ def judge(seconds: Mapping[str, float]) -> tuple[dict[str, float], str]:
     shares = {cause: each / total for cause, each in seconds.items()}
     lost = {cause: share for cause, share in shares.items() if cause not in (COMPUTE, UNKNOWN)}
     beside = sum(lost.values())
-    if shares.get(UNKNOWN, 0.0) > max(beside, MOST_LOST):
+    if shares.get(UNKNOWN, 0.0) > max(beside, MAX_LOST):
         return shares, UNKNOWN
-    if beside < MOST_LOST:
+    if beside < MAX_LOST:
         return shares, COMPUTE
     ranked = sorted(lost, key=lost.__getitem__, reverse=True)
     if lost[ranked[0]] >= DOMINANT * beside:

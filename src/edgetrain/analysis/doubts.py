@@ -9,9 +9,9 @@ from edgetrain.record import Event, Run, SamplerReport
 from edgetrain.schema import Doubt
 from edgetrain.units import spell_seconds
 
-MOST_STEAL = 0.05  # of the CPU time of a virtual machine; above this waiting cannot be distinguished from being stopped
-MOST_OTHER_LOAD = 0.15  # of all cores, taken by processes that are not ours
-MOST_LATE_S = 0.1  # the sampler's 99th percentile of lateness, one period of the fast probes
+MAX_STEAL = 0.05  # of the CPU time of a virtual machine; above this waiting cannot be distinguished from being stopped
+MAX_OTHER_LOAD = 0.15  # of all cores, taken by processes that are not ours
+MAX_LATE_S = 0.1  # the sampler's 99th percentile of lateness, one period of the fast probes
 
 
 def collect(run: Run, further: Iterable[Doubt] = ()) -> list[Doubt]:
@@ -70,7 +70,7 @@ def _named(events: Sequence[Event]) -> str:
 def _from_sampler(sampler: SamplerReport) -> list[Doubt]:
     found = []
     late_s = sampler.late_p99_s
-    if late_s is not None and late_s > MOST_LATE_S:
+    if late_s is not None and late_s > MAX_LATE_S:
         found.append(Doubt("sampler_fell_behind", f"1 % of the samples were more than {spell_seconds(late_s)} late"))
     failed = {column: count for column, count in sampler.reads_failed.items() if count}
     if failed:
@@ -83,10 +83,10 @@ def _from_sampler(sampler: SamplerReport) -> list[Doubt]:
 def _from_cpu(run: Run) -> list[Doubt]:
     found = []
     steal = mean_of(run, "cpu", "steal_share") or 0.0
-    if steal > MOST_STEAL:
+    if steal > MAX_STEAL:
         found.append(Doubt("steal", f"the host took {steal:.0%} of this virtual machine's CPU time"))
     other, seen = mean_of(run, "load", "other_share") or 0.0, _events(run, "other_load")
-    if other > MOST_OTHER_LOAD:
+    if other > MAX_OTHER_LOAD:
         which = f": {_named(seen)}" if seen else ""
         found.append(Doubt("other_load", f"other processes used {other:.0%} of the cores on average{which}"))
     elif seen:

@@ -13,11 +13,11 @@ from edgetrain.analysis.unit_runs import UnitRun
 from edgetrain.student import quantile
 
 S_PER_H = 3600.0
-FEWEST_RUNS_OVER_TIME = 4  # from which drift is seen between runs; with fewer it is seen within runs
-FEWEST_EPOCHS_OVER_TIME = 5
-LEAST_SPAN_H = 1 / 6  # a shorter span is not extrapolated to an hour
-MOST_CORRELATION = 0.9  # of neighbouring epochs, as far as it is allowed for
-FEWEST_UNITS = 3  # from which the units' own slopes show how uncertain their mean is
+MIN_RUNS_OVER_TIME = 4  # from which drift is seen between runs; with fewer it is seen within runs
+MIN_EPOCHS_OVER_TIME = 5
+MIN_SPAN_H = 1 / 6  # a shorter span is not extrapolated to an hour
+MAX_CORRELATION = 0.9  # of neighbouring epochs, as far as it is allowed for
+MIN_UNITS = 3  # from which the units' own slopes show how uncertain their mean is
 
 Array = NDArray[np.float64]
 
@@ -68,14 +68,14 @@ def span_h(runs: Sequence[TimedRun]) -> float:
 
 def unit_slope(runs: Sequence[TimedRun]) -> Slope | None:
     """Return the drift of one unit; None where it was observed too briefly."""
-    if not runs or span_h(runs) < LEAST_SPAN_H:
+    if not runs or span_h(runs) < MIN_SPAN_H:
         return None
-    if len(runs) >= FEWEST_RUNS_OVER_TIME:
+    if len(runs) >= MIN_RUNS_OVER_TIME:
         hours = np.asarray([run.hours.mean() for run in runs])
         logs = np.asarray([run.logs.mean() for run in runs])
         return _slope(hours - hours.mean(), logs - logs.mean(), 2)
     epochs = sum(len(run.logs) for run in runs)
-    if epochs < FEWEST_EPOCHS_OVER_TIME + len(runs):
+    if epochs < MIN_EPOCHS_OVER_TIME + len(runs):
         return None
     hours = np.concatenate([run.hours - run.hours.mean() for run in runs])
     logs = np.concatenate([run.logs - run.logs.mean() for run in runs])
@@ -91,7 +91,7 @@ def _slope(hours: Array, logs: Array, lost: int) -> Slope | None:
     variance = float((rest**2).sum()) / freedom
     # Neighbouring epochs that resemble each other count for less than as many independent ones.
     likeness = float((rest[1:] * rest[:-1]).sum() / max(float((rest**2).sum()), 1e-300))
-    likeness = min(MOST_CORRELATION, max(0.0, likeness))
+    likeness = min(MAX_CORRELATION, max(0.0, likeness))
     return Slope(value, math.sqrt(variance / squares * (1 + likeness) / (1 - likeness)), float(freedom))
 
 
@@ -101,7 +101,7 @@ def common_slope(slopes: Sequence[Slope]) -> Slope | None:
         return None
     values = np.asarray([slope.value for slope in slopes])
     mean, count = float(values.mean()), len(slopes)
-    if count >= FEWEST_UNITS:
+    if count >= MIN_UNITS:
         return Slope(mean, float(values.std(ddof=1)) / math.sqrt(count), count - 1.0)
     deviation = math.sqrt(sum(slope.deviation**2 for slope in slopes)) / count
     return Slope(mean, deviation, sum(slope.freedom for slope in slopes))

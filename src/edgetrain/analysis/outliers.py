@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 from edgetrain.student import quantile
 
 FALSE_ALARM = 0.05  # probability of naming any unit where all are alike
-FEWEST_UNITS_FOR_OUTLIERS = 5  # with fewer, none lies far enough from the rest to be named with that certainty
-MOST_SHARE = 0.25  # of the units; beyond that there is no majority to differ from
+MIN_UNITS_FOR_OUTLIERS = 5  # with fewer, none lies far enough from the rest to be named with that certainty
+MAX_SHARE = 0.25  # of the units; beyond that there is no majority to differ from
 
 
 def outliers(values: NDArray[np.float64]) -> list[int]:
     """Return the places of the outliers, the farthest first. Several do not hide each other."""
     count = len(values)
-    if count < FEWEST_UNITS_FOR_OUTLIERS:
+    if count < MIN_UNITS_FOR_OUTLIERS:
         return []
     left = list(range(count))
     found: list[int] = []
     named = 0
-    for step in range(max(1, math.floor(MOST_SHARE * count))):
+    for step in range(max(1, math.floor(MAX_SHARE * count))):
         kept = values[left]
         deviation = float(kept.std(ddof=1))
         if deviation <= 0:

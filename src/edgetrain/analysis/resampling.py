@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-FEWEST_RUNS = 3  # with fewer, the spread between runs is not known
+MIN_RUNS = 3  # with fewer, the spread between runs is not known
 RESAMPLES = 4000
 LEVEL = 0.95
 # Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom.

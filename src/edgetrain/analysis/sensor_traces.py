@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from edgetrain.record import Column, Run, Table
 from edgetrain.units import S_PER_US
 
-MOST_CORES = 16  # drawn one by one; of more, the mean and the busiest
-MOST_CLUSTERS = 4  # groups of cores with a clock of their own
+MAX_CORES = 16  # drawn one by one; of more, the mean and the busiest
+MAX_CLUSTERS = 4  # groups of cores with a clock of their own
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -113,7 +113,7 @@ def _processors(run: Run) -> Iterator[Trace]:
     if "cpu_share" in samples:
         yield _gauge(TraceKind.CPU, "all cores", samples, "cpu_share", main=True)
     cores = _numbered(samples, "_share")
-    if len(cores) <= MOST_CORES:
+    if len(cores) <= MAX_CORES:
         for name in cores:
             yield _gauge(TraceKind.CPU, f"core {name[3:-6]}", samples, name)
     else:
@@ -207,7 +207,7 @@ def _core_clocks(samples: Table, columns: Sequence[str]) -> Iterator[Trace]:
             groups.append(([name], clock))
         else:
             same.append(name)
-    if len(groups) <= MOST_CLUSTERS:
+    if len(groups) <= MAX_CLUSTERS:
         for members, clock in groups:
             yield Trace(TraceKind.CLOCK, _name_cores(members, len(columns)), samples["at_us"], clock)
         return

@@ -33,7 +33,7 @@ from edgetrain.analysis.summary import (
 from edgetrain.record import Process, Run, SamplerReport, SteadyWindow, Table
 from edgetrain.units import S_PER_US, US_PER_S
 
-SHORTEST_ACCOUNT_S = 1.0  # of sampling; before that, a sampler has spent nearly all of its CPU time on starting
+MIN_ACCOUNT_S = 1.0  # of sampling; before that, a sampler has spent nearly all of its CPU time on starting
 NEAREST_RESIDENCY_S = 10.0  # a residency sample further from the edge of an epoch says nothing about it
 
 
@@ -338,7 +338,7 @@ def _account(run: Run) -> SamplerReport | None:
     """Return the sampler's account of its cost; None where it was killed before it had sampled for a while."""
     sampler = run.sampler
     killed = sampler is not None and sampler.state == "running" and run.manifest.state != "running"
-    return None if sampler is None or (killed and (sampler.wall_s or 0.0) < SHORTEST_ACCOUNT_S) else sampler
+    return None if sampler is None or (killed and (sampler.wall_s or 0.0) < MIN_ACCOUNT_S) else sampler
 
 
 def _overhead_pct(run: Run, cost: OwnCost, minibatches: int, total_s: float) -> float | None:

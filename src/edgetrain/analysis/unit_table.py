@@ -20,14 +20,14 @@ from edgetrain.schema import Origin, Scalar
 TIME, ENERGY = {"time_ms": 1e-3, "time_s": 1.0}, {"energy_mj": 1e-3, "energy_j": 1.0}
 KNOWN = {"unit", "software", "hours", "run", "board", *TIME, *ENERGY}
 S_PER_H = 3600.0
-MOST_BYTES = 50_000_000
+MAX_BYTES = 50_000_000
 
 
 def read_unit_table(path: Path) -> list[UnitRun]:
     """Return the runs of a CSV; UsageError names the line that cannot be used."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise UsageError(f"{path} is larger than {MOST_BYTES // 1_000_000} MB; give one row per epoch or run")
+        if path.stat().st_size > MAX_BYTES:
+            raise UsageError(f"{path} is larger than {MAX_BYTES // 1_000_000} MB; give one row per epoch or run")
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from error

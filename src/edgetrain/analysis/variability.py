@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgetrain.analysis.drift import LEAST_SPAN_H, Slope, TimedRun, common_slope, on_one_axis, span_h, unit_slope
-from edgetrain.analysis.outliers import FEWEST_UNITS_FOR_OUTLIERS, outliers
+from edgetrain.analysis.drift import MIN_SPAN_H, Slope, TimedRun, common_slope, on_one_axis, span_h, unit_slope
+from edgetrain.analysis.outliers import MIN_UNITS_FOR_OUTLIERS, outliers
 from edgetrain.analysis.sample_size import sample_size
 from edgetrain.analysis.software_effects import Array, SoftwareEffects, cell_mean, software_effects
 from edgetrain.analysis.unit_runs import UnitRun
@@ -36,7 +36,7 @@ from edgetrain.analysis.variance import (
 from edgetrain.schema import Doubt, Estimate, Origin
 from edgetrain.student import quantile
 
-FEWEST_EPOCHS = 3  # of a single run, from which its spread over time says something
+MIN_EPOCHS = 3  # of a single run, from which its spread over time says something
 UNKNOWN = "unknown"
 MEASURES = (("time", "s per minibatch"), ("energy", "J per minibatch"))
 
@@ -54,7 +54,7 @@ def variability(runs: Sequence[UnitRun], source: str = "runs", difference: float
     found = []
     for group in groups.values():
         known, doubts = _with_units(group, left_out)
-        if len(known) == 1 and len(known[0].epochs) < FEWEST_EPOCHS:
+        if len(known) == 1 and len(known[0].epochs) < MIN_EPOCHS:
             left_out.append(f"{known[0].run}: the only run of its setting, with {len(known[0].epochs)} later epochs")
             continue
         found.append(_setting(known, doubts, difference))
@@ -227,7 +227,7 @@ def _doubts(
     if len(units) == 1:
         text = f"all runs are of one unit, {units[0].unit}: how much units differ is not known"
         found.append(Doubt("one_unit", text))
-    elif len(units) < FEWEST_UNITS_FOR_OUTLIERS:
+    elif len(units) < MIN_UNITS_FOR_OUTLIERS:
         text = f"{len(units)} units: intervals are wide, and no unit can be called an outlier with fewer than 5"
         found.append(Doubt("few_units", text))
     if within is None:
@@ -243,7 +243,7 @@ def _doubts(
             "cannot be separated; run both versions on the same units"
         )
         found.append(Doubt("software_and_unit", text))
-    if units and max(one.span_h for one in units) < LEAST_SPAN_H:
+    if units and max(one.span_h for one in units) < MIN_SPAN_H:
         minutes = 60 * max(one.span_h for one in units)
         text = f"no unit was observed for longer than {minutes:.1f} minutes: drift over hours is not known"
         found.append(Doubt("short_span", text))

@@ -24,7 +24,7 @@ from edgetrain.schema import (
     settings_of,
 )
 
-MOST_WORKERS = 8  # loader workers that `lab_up` makes groups for
+MAX_WORKERS = 8  # loader workers that `lab_up` makes groups for
 Say = Callable[[str], None]
 
 
@@ -75,7 +75,7 @@ def lab_up(limits: MachineLimits, dataset: Path | None = None, say: Say = _quiet
         raise UsageError("a storage medium needs a dataset on it: give --dataset FOLDER")
     if dataset is not None and not dataset.is_dir():
         raise UsageError(f"{dataset} is not a folder; --dataset names the folder to put on the medium")
-    held = limits.applied(workers=MOST_WORKERS, say=say, held=True, user_program=True)
+    held = limits.applied(workers=MAX_WORKERS, say=say, held=True, user_program=True)
     held.__enter__()
     try:
         place = None if dataset is None else held.dataset_path(dataset)

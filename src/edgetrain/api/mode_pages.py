@@ -20,7 +20,7 @@ from edgetrain.report import HeldOut, ModeCloud, ModesContent, modes_page
 from edgetrain.schema import Origin
 
 PROFILED = 25  # modes of a measured table that predictions of the others are made from
-FEWEST_HELD_OUT = 40
+MIN_HELD_OUT = 40
 MEASURED_SHARE = 0.5  # of a board's modes: a table with fewer is completed by predictions
 
 
@@ -122,7 +122,7 @@ def _stock_rows(board: BoardModes, known: ProfiledModes) -> dict[str, int]:
 
 def _held_out(table: ModeTable, origin: Origin) -> tuple[HeldOut | None, tuple[str, ...]]:
     """Predict most of a measured table from a few of its modes; None where it is too small, or has batch sizes."""
-    if len(table) < PROFILED + FEWEST_HELD_OUT or table.batch_size is not None:
+    if len(table) < PROFILED + MIN_HELD_OUT or table.batch_size is not None:
         return None, ()
     if origin is Origin.SIMULATED:
         return None, ("the table is simulated: how well it is predicted says nothing about a board, and is not shown",)

@@ -15,7 +15,7 @@ from edgetrain.prediction import whole_epochs
 from edgetrain.record import Manifest, Run
 from edgetrain.schema import Experiment
 
-MOST_REPEATS = 5  # the newest ones; each is read whole
+MAX_REPEATS = 5  # the newest ones; each is read whole
 FINISHED = "finished"
 FOUND = ("workload", "loading", "compute", "threads")  # what `_found` returns, in words
 SAME_SHARE = 0.1  # of the dataset: the page cache of two runs that begin alike differs by less
@@ -30,7 +30,7 @@ def find_repeats(run: Run, store: StoreLike = None) -> list[Run]:
     place = open_store(store)
     found: list[Run] = []
     for row in reversed(place.runs()):
-        if len(found) == MOST_REPEATS:
+        if len(found) == MAX_REPEATS:
             break
         if row.run == run.id or row.state != FINISHED or row.network != manifest.workload.network:
             continue

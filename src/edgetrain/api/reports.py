@@ -15,8 +15,8 @@ from edgetrain.errors import UsageError
 from edgetrain.record import FolderStore, Run
 from edgetrain.report import CampaignContent, campaign_page, comparison_page, run_page, setting_of
 
-MOST_CURVES = 6  # runs of a campaign whose page cache is drawn over time
-MOST_COMPARISONS = 6
+MAX_CURVES = 6  # runs of a campaign whose page cache is drawn over time
+MAX_COMPARISONS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def _curves(
     by_run = {summary.run: summary for summary in summaries}
     found: list[tuple[str, CacheCurve]] = []
     for row in rows:
-        if len(found) >= MOST_CURVES:
+        if len(found) >= MAX_CURVES:
             break
         name, summary = label(row.factors), by_run[row.runs[0]]
         if all(epoch.cached_share_after is None for epoch in summary.epochs):
@@ -180,10 +180,10 @@ def compare_settings(summaries: Sequence[Summary]) -> list[tuple[str, str, Compa
         networks.setdefault(network, []).append((setting, members))
     for network, settings in networks.items():
         (first, base), *others = settings
-        for setting, members in others[:MOST_COMPARISONS]:
+        for setting, members in others[:MAX_COMPARISONS]:
             prefix = f"{network}: " if len(networks) > 1 else ""
             found.append((prefix + first, setting, analysis.compare(base, members, 0)))
-    return found[:MOST_COMPARISONS]
+    return found[:MAX_COMPARISONS]
 
 
 def write_study_page(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 PORT = 8137
-MOST_KEPT = 6  # pages of finished runs; a page is some hundred kilobytes
+MAX_KEPT = 6  # pages of finished runs; a page is some hundred kilobytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class RecordPages:
         page = report_page([known], store=self._store).html
         with self._lock:
             self._kept[known] = page
-            while len(self._kept) > MOST_KEPT:
+            while len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
         return page
 

@@ -12,7 +12,7 @@ from edgetrain.schema import Experiment, PowerMode, Scalar, all_settings, build_
 from edgetrain.workload import CATALOG, is_own
 
 TRIALS = 11  # a third of a small grid: 4 worker counts x 4 prefetch depths x persistent or not, and no workers
-FEWEST_TRIALS = 6
+MIN_TRIALS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class TuneOptions:
         """Refuse what contradicts itself."""
         if self.minimize not in ("time", "energy"):
             raise UsageError(f"--minimize is time or energy, not {self.minimize!r}")
-        if self.trials < FEWEST_TRIALS:
+        if self.trials < MIN_TRIALS:
             raise UsageError(
-                f"--trials is {self.trials}; a search needs at least {FEWEST_TRIALS}: one of the start, one of another "
+                f"--trials is {self.trials}; a search needs at least {MIN_TRIALS}: one of the start, one of another "
                 "setting and four to repeat them"
             )
         if self.max_power_w is not None and not self.max_power_w > 0:

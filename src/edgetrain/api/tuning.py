@@ -13,7 +13,7 @@ from edgetrain.api.mode_tuning import ModeTuning
 from edgetrain.api.recommendation import apply_mode
 from edgetrain.api.records import StoreLike, open_store
 from edgetrain.api.trial_measure import TrialMeasure, name_files
-from edgetrain.api.tune_request import FEWEST_TRIALS, TRIALS, TuneOptions, tuned_experiment
+from edgetrain.api.tune_request import MIN_TRIALS, TRIALS, TuneOptions, tuned_experiment
 from edgetrain.device import open_device
 from edgetrain.errors import EdgetrainError, TrialError, UsageError
 from edgetrain.recommendation import (
@@ -43,7 +43,7 @@ from edgetrain.runner import (
 from edgetrain.schema import Experiment, LoaderArguments, LoaderMeasurement, PowerMode, Scalar
 from edgetrain.units import parse_bytes, spell_bytes
 
-MOST_WORKERS = 16
+MAX_WORKERS = 16
 READS_BYTES_PER_S = 1e6  # the first trial read from storage; the ones after it find the same data in memory
 
 Propose = Callable[[Run], Sequence[LoaderArguments]]
@@ -133,7 +133,7 @@ def trials_left(asked: int, starts: int) -> int:
 
     A start that was measured again counts, but not where no trial would be left for a candidate.
     """
-    return max(FEWEST_TRIALS, asked - starts + 1)
+    return max(MIN_TRIALS, asked - starts + 1)
 
 
 def most_workers(cores: int, start: LoaderMeasurement) -> int:
@@ -141,7 +141,7 @@ def most_workers(cores: int, start: LoaderMeasurement) -> int:
 
     Workers that wait for storage do not use a core: twice as many as cores can still help.
     """
-    return max(min(2 * max(1, cores // start.processes), MOST_WORKERS), start.arguments.workers)
+    return max(min(2 * max(1, cores // start.processes), MAX_WORKERS), start.arguments.workers)
 
 
 class _Tuning:

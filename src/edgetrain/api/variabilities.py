@@ -14,7 +14,7 @@ from edgetrain.errors import EdgetrainError, UsageError
 from edgetrain.record import FolderStore, Run
 from edgetrain.report import variability_figures, write_figures
 
-MOST_DETECT = 0.9
+MAX_DETECT = 0.9
 
 
 def variability(
@@ -25,7 +25,7 @@ def variability(
     `chosen` names campaigns, runs, or CSV tables with one row per measurement (columns unit, time_ms, …); `detect` is
     the difference, as a share, that sample sizes are given for. Runs that failed are listed in `left_out`.
     """
-    if not 0 < detect <= MOST_DETECT:
+    if not 0 < detect <= MAX_DETECT:
         raise UsageError(f"the difference to detect must be above 0 and at most 90 %, not {100 * detect:g} %")
     names = [chosen] if isinstance(chosen, (str, Path)) else list(chosen)
     if not names:

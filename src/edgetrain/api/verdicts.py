@@ -21,7 +21,7 @@ from edgetrain.units import spell, spell_seconds
 if TYPE_CHECKING:
     from edgetrain.live import WhatIfPoint
 
-MOST_DIAGNOSED = 300_000  # minibatches: predicting remedies of a longer run takes longer than its page
+MAX_DIAGNOSED = 300_000  # minibatches: predicting remedies of a longer run takes longer than its page
 
 
 class RunQuestions(Protocol):
@@ -43,7 +43,7 @@ def page_verdict(run: Run, summary: Summary, store: FolderStore) -> PageVerdict 
     sentence = page_sentence(verdict_sentence(summary, run))
     if not summary.epochs:
         return PageVerdict(sentence)
-    if sum(epoch.minibatches for epoch in summary.epochs) > MOST_DIAGNOSED:
+    if sum(epoch.minibatches for epoch in summary.epochs) > MAX_DIAGNOSED:
         return PageVerdict(
             sentence, remedies_reason=f"the run is too long to predict them here; run edgetrain diagnose {summary.run}"
         )

@@ -27,8 +27,8 @@ MEMORY_S = 0.5
 SECTOR_BYTES = 512  # diskstats counts in these whatever the device's own sectors are
 BYTES_PER_KIB = 1024
 # More devices than this are a storage array's parts; each costs seven columns.
-MOST_DEVICES = 32
-MOST_HZ = 20e9
+MAX_DEVICES = 32
+MAX_HZ = 20e9
 
 
 class CpuProbe:
@@ -182,12 +182,12 @@ def block_devices(root: Path = Path("/")) -> list[str]:
     names = [name for name in names if (text_of(root / "sys/block" / name / "size") or "0") != "0"]
     # A desktop has dozens of loop devices, one for each installed snap; no dataset lies in one.
     backing = {name: text_of(root / "sys/block" / name / "loop/backing_file") or "" for name in names}
-    return [name for name in names if "/snapd/snaps/" not in backing[name]][:MOST_DEVICES]
+    return [name for name in names if "/snapd/snaps/" not in backing[name]][:MAX_DEVICES]
 
 
 def believable_hz(hertz: float) -> float:
     """Return the clock, or NaN where no core can run so fast."""
-    return hertz if 0 <= hertz <= MOST_HZ else NAN
+    return hertz if 0 <= hertz <= MAX_HZ else NAN
 
 
 def meminfo(data: bytes) -> dict[str, float]:

@@ -22,7 +22,7 @@ J_PER_UJ = 1e-6
 # The coarsest energy unit that Intel and AMD parts report is 2^-14 J.
 QUANTUM_J = 61e-6
 # No package draws more; a step beyond it is no energy. The slack is for readings close upon each other.
-MOST_W = 5_000.0
+MAX_W = 5_000.0
 SLACK_J = 50.0
 PERMISSION_FIX = "sudo chmod a+r /sys/class/powercap/*/energy_uj"
 
@@ -92,7 +92,7 @@ class _Domain:
         step_uj += self._range_uj if step_uj < 0 else 0.0
         elapsed_s = math.inf if self._at_ns is None else (now_ns - self._at_ns) / NS_PER_S
         self._last_uj, self._at_ns = now_uj, now_ns
-        if step_uj * J_PER_UJ > MOST_W * elapsed_s + SLACK_J:
+        if step_uj * J_PER_UJ > MAX_W * elapsed_s + SLACK_J:
             return math.nan  # a counter that was reset, or garbled, looks like a wrap but is not one
         self._sum_uj += step_uj
         return self._sum_uj * J_PER_UJ

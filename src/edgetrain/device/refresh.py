@@ -11,7 +11,7 @@ from collections.abc import Callable
 from edgetrain.units import NS_PER_S
 
 # Fewer changes than this show no period.
-LEAST_CHANGES = 4
+MIN_CHANGES = 4
 
 
 def measure_refresh_s(
@@ -36,7 +36,7 @@ def measure_refresh_s(
                 changes_ns.append(at_ns)
             last = value
         sleep(step_s)
-    if len(changes_ns) < LEAST_CHANGES:
+    if len(changes_ns) < MIN_CHANGES:
         return None
     gaps = [after - before for before, after in itertools.pairwise(changes_ns)]
     return statistics.median(gaps) / NS_PER_S

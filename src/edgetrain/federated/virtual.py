@@ -18,7 +18,7 @@ from edgetrain.federated.assignment import ModeCost
 from edgetrain.federated.messages import BoardIdentity, RecordValues, TrainingReport, TrainingRequest
 from edgetrain.schema import Origin, PowerMode
 
-MOST_SIGMA = 3.0
+MAX_SIGMA = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class VirtualBoard:
         cost = self._cost(request.mode)
         chance = random.Random(f"{self.unit}|{seed}")
         off_time, off_energy = (
-            math.exp(self.spread * max(-MOST_SIGMA, min(MOST_SIGMA, chance.gauss(0, 1)))) for _ in range(2)
+            math.exp(self.spread * max(-MAX_SIGMA, min(MAX_SIGMA, chance.gauss(0, 1)))) for _ in range(2)
         )
         count = self.minibatches if request.minibatches is None else request.minibatches
         kind_s = cost.minibatch_s * count

@@ -30,7 +30,7 @@ from edgetrain.errors import EdgetrainError
 from edgetrain.runner import MachineLock, Settle
 from edgetrain.schema import Experiment
 
-POLL_S, LONGEST_POLL_S = 0.05, 1.0  # a long experiment is asked for less often: the board measures meanwhile
+POLL_S, MAX_POLL_S = 0.05, 1.0  # a long experiment is asked for less often: the board measures meanwhile
 STARTS = 2  # how often the process of one attempt is started before the attempt has failed
 FULL_BYTES = 1 << 20  # a disk with less free space is full: records do not fit
 PART_BYTES = 4 << 20  # of a record, per task
@@ -108,7 +108,7 @@ def _carried_out(request: BoardRequest, request_text: str) -> BoardOutcome:
             started += 1
             _start(request, request_text)
         time.sleep(pause_s)
-        pause_s = min(1.2 * pause_s, LONGEST_POLL_S)
+        pause_s = min(1.2 * pause_s, MAX_POLL_S)
 
 
 def known_outcome(request: BoardRequest) -> BoardOutcome | None:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 TURN_S = 0.02
 ANNOUNCE_S = 1.0
-MOST_LOSSES = 20  # of one run in one start: its worker was lost this often: the run itself may be the cause
-MOST_FETCHES = 3  # of one record with wrong checksums, before its run is made again
+MAX_LOSSES = 20  # of one run in one start: its worker was lost this often: the run itself may be the cause
+MAX_FETCHES = 3  # of one record with wrong checksums, before its run is made again
 REVIVE_S = 20.0  # a board that is disconnected this long is started again, and then every minute
 REVIVE_EVERY_S = 60.0
-MOST_FAILED = 3  # runs of one board in a row: a board that fails at once (full disk) would take the runs of all others
+MAX_FAILED = 3  # runs of one board in a row: a board that fails at once (full disk) would take the runs of all others
 
 
 @dataclass
@@ -117,8 +117,8 @@ class Dispatch:
         key, answer = one.job.key, one.pending.answer()
         if answer.lost:
             self.losses[key] = self.losses.get(key, 0) + 1
-            if self.losses[key] > MOST_LOSSES:
-                self._fail(one.job, f"the worker of its board was lost {MOST_LOSSES} times while it ran", name)
+            if self.losses[key] > MAX_LOSSES:
+                self._fail(one.job, f"the worker of its board was lost {MAX_LOSSES} times while it ran", name)
             else:  # the board is asked again: it may have finished, or still be at work
                 self._ask_again(one.job, name)
         elif answer.text is None:
@@ -133,7 +133,7 @@ class Dispatch:
             self._fail(job, outcome.reason or "unknown reason", name)
             return
         board = self.campaign.fleet.inventory.board(name)
-        for left in range(MOST_FETCHES - 1, -1, -1):
+        for left in range(MAX_FETCHES - 1, -1, -1):
             try:
                 read = self.link.reader(board, outcome.run)
                 fetch_record(self.campaign.store, outcome.run, outcome.files, read)
@@ -144,7 +144,7 @@ class Dispatch:
                 if left:
                     continue
                 self.campaign.enter_damaged(job.key, outcome.run, name, str(error))
-                self._fail(job, f"{error}, {MOST_FETCHES} times", name)
+                self._fail(job, f"{error}, {MAX_FETCHES} times", name)
                 return
             except OSError as error:
                 raise EdgetrainError(
@@ -168,9 +168,9 @@ class Dispatch:
         self.campaign.enter_failed(job.key, reason, board)
         self.failed_on[job.key] = board
         self.failed_in_a_row[board] = self.failed_in_a_row.get(board, 0) + 1
-        if self.failed_in_a_row[board] == MOST_FAILED:
+        if self.failed_in_a_row[board] == MAX_FAILED:
             self.failing[board] = (
-                f"{board}: {MOST_FAILED} runs in a row failed, the last one because: {reason}; other boards make its "
+                f"{board}: {MAX_FAILED} runs in a row failed, the last one because: {reason}; other boards make its "
                 "runs where they can"
             )
         if self.campaign.known.failures[job.key] <= self.campaign.plan.retries:

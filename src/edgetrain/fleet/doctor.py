@@ -13,9 +13,9 @@ from edgetrain.fleet.supervisor import KEPT
 from edgetrain.flower_versions import mixed_transports, version_problem
 from edgetrain.schema import FleetCheck, FleetDoctor, FleetRow, FleetStatus
 
-FEWEST_BYTES = 1 << 30  # a board with less free space is named
-FEWEST_DAYS = 14.0  # a certificate that ends sooner is named
-MOST_SKEW_S = 2.0  # clocks that differ by more, beyond the uncertainty, mislabel runs and can make certificates invalid
+MIN_BYTES = 1 << 30  # a board with less free space is named
+MIN_DAYS = 14.0  # a certificate that ends sooner is named
+MAX_SKEW_S = 2.0  # clocks that differ by more, beyond the uncertainty, mislabel runs and can make certificates invalid
 NEEDED = ("dask", "distributed")  # on every board; cryptography is needed where certificates are made: here
 
 
@@ -61,7 +61,7 @@ def problems_here(fleet: Fleet, here: Mapping[str, str | None], checks: Sequence
 
 def spell_ending(days: float) -> str | None:
     """Spell that a certificate ends soon or has ended; None where neither holds."""
-    if days >= FEWEST_DAYS:
+    if days >= MIN_DAYS:
         return None
     return "has expired" if days <= 0 else f"ends in {days:.0f} days"
 
@@ -82,12 +82,12 @@ def judge(board: FleetBoard, timed: TimedFacts, here: Mapping[str, str | None]) 
     known = facts.certificate is not None and here.get("cryptography") is not None
     days = days_left((facts.certificate or "").encode()) if known else None
     problems = [] if board.address is None else version_problems(facts.versions, here, board.name)
-    if abs(ahead_s) - plus_minus_s > MOST_SKEW_S:
+    if abs(ahead_s) - plus_minus_s > MAX_SKEW_S:
         side = "ahead" if ahead_s > 0 else "behind"
         problems.append(
             f"its clock is {abs(ahead_s):.1f} s {side} (± {plus_minus_s:.1f} s); set it: timedatectl set-ntp true"
         )
-    if facts.free_bytes is not None and facts.free_bytes < FEWEST_BYTES:
+    if facts.free_bytes is not None and facts.free_bytes < MIN_BYTES:
         problems.append(f"only {facts.free_bytes >> 20} MiB are free for its records; free some space")
     if not facts.writable:
         problems.append(f"user {facts.user} may not write the fleet's folder; name another as `state:`")

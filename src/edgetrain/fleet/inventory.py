@@ -20,7 +20,7 @@ FLEET_KEYS = ("name", "listen", "port", "state", "python", "identity", "known_ho
 DEFAULT_PORT = 8786
 WORKER_PORT = 8788
 LOST_AFTER_S = 30.0
-SHORTEST_LOST_S = 12  # Dask sends ten probes, one per second
+MIN_LOST_S = 12  # Dask sends ten probes, one per second
 LOOPBACK = "127.0.0.1"
 
 
@@ -129,7 +129,7 @@ def read_inventory(path: Path | str) -> FleetInventory:
     if (
         not isinstance(lost_after_s, int | float)
         or isinstance(lost_after_s, bool)
-        or not SHORTEST_LOST_S <= lost_after_s <= 3600
+        or not MIN_LOST_S <= lost_after_s <= 3600
     ):
         raise lines.mistake(
             ("lost_after_s",), f"lost_after_s is a number of seconds from 12 to 3600, not {lost_after_s!r}"

@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
+PAUSE_S, MAX_PAUSE_S = 0.2, 5.0
 LIVED_S = 10.0  # a command that lived this long started well: the pause is short again
 TERM_S = 3.0
 CHECK_S = 2.0  # how often the lease is checked
@@ -97,11 +97,11 @@ class Supervisor:
                 if self.watch.give_up_s is not None and time.monotonic() - missing_s > self.watch.give_up_s:
                     break
                 self.wait(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                pause_s = min(2 * pause_s, MAX_PAUSE_S)
                 continue
             began_s = missing_s = time.monotonic()
             self._run_once()
-            pause_s = PAUSE_S if time.monotonic() - began_s > LIVED_S else min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = PAUSE_S if time.monotonic() - began_s > LIVED_S else min(2 * pause_s, MAX_PAUSE_S)
             self.wait(pause_s)
         with contextlib.suppress(FileNotFoundError):
             self.pid_file.unlink()

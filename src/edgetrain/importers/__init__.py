@@ -33,7 +33,7 @@ __all__ = [
     "read_modes",
 ]
 
-MOST_FOLDERS = 20_000  # below one path; more is somebody's home directory
+MAX_FOLDERS = 20_000  # below one path; more is somebody's home directory
 
 
 def import_path(
@@ -83,6 +83,6 @@ def import_path(
 def _folders(path: Path) -> Iterator[Path]:
     for count, (folder, inner, _) in enumerate(os.walk(path)):
         inner.sort()
-        if count > MOST_FOLDERS:
-            raise UsageError(f"{path} holds more than {MOST_FOLDERS} folders; give one nearer to the logs")
+        if count > MAX_FOLDERS:
+            raise UsageError(f"{path} holds more than {MAX_FOLDERS} folders; give one nearer to the logs")
         yield Path(folder)

@@ -15,8 +15,8 @@ from edgetrain.record import ImportFacts, Manifest, RowWriter, SteadyWindow, Sto
 from edgetrain.schema import Origin
 from edgetrain.units import US_PER_S
 
-MOST_FILE_BYTES = 256 * 2**20  # a log longer than this is not one run
-MOST_PROBLEMS = 200  # listed one by one; beyond that they are counted
+MAX_FILE_BYTES = 256 * 2**20  # a log longer than this is not one run
+MAX_PROBLEMS = 200  # listed one by one; beyond that they are counted
 # The instant from which a foreign log counted a minibatch. Ours run from the end of the one before; a logger that
 # stops its own watch while it writes leaves a gap there, which is its cost and not training's.
 FOREIGN_MINIBATCHES = (*MINIBATCHES, ("begin_us", "after:asked_us"))
@@ -47,8 +47,8 @@ class Problems:
             if detail:
                 text += f" ({'first: ' if count > 1 else ''}{detail})"
             lines.append(text if count == 1 else f"{text}, {count} times")
-        more = len(lines) - MOST_PROBLEMS
-        return lines if more <= 0 else [*lines[:MOST_PROBLEMS], f"and {more} more kinds of problems"]
+        more = len(lines) - MAX_PROBLEMS
+        return lines if more <= 0 else [*lines[:MAX_PROBLEMS], f"and {more} more kinds of problems"]
 
 
 @dataclass(slots=True)
@@ -108,10 +108,10 @@ def read_text(path: Path, problems: Problems, name: str | None = None) -> str:
     name = name or path.name
     try:
         size = path.stat().st_size
-        if size > MOST_FILE_BYTES:
-            problems.add(name, f"is {size} bytes; only the first {MOST_FILE_BYTES} were read")
+        if size > MAX_FILE_BYTES:
+            problems.add(name, f"is {size} bytes; only the first {MAX_FILE_BYTES} were read")
         with path.open("rb") as file:
-            data = file.read(MOST_FILE_BYTES)
+            data = file.read(MAX_FILE_BYTES)
     except OSError as error:
         problems.add(name, f"cannot be read: {error.strerror or error}")
         return ""

@@ -18,7 +18,7 @@ from edgetrain.importers.base import Draft, instant_us, number, read_csv
 from edgetrain.schema import PowerMode
 from edgetrain.units import HZ_PER_KHZ, W_PER_MW, parse_bytes
 
-MOST_LITERAL_CHARS = 65_536  # a cell that jtop wrote is a few hundred; literal_eval is quadratic on hostile ones
+MAX_LITERAL_CHARS = 65_536  # a cell that jtop wrote is a few hundred; literal_eval is quadratic on hostile ones
 _LEAST_HZ, _MOST_HZ = 10e6, 9.9e9
 _LEAST_W, _MOST_W = 0.5, 150.0  # of a whole module that runs Linux
 _BYTES_PER_KB = 1024  # jtop, free and iostat count in powers of two
@@ -140,8 +140,8 @@ def _told_stale(draft: Draft, name: str, count: int) -> None:
 
 def _literal(draft: Draft, name: str, line: int, cell: str) -> Any:
     """Read a Python literal that jtop printed; None where it is broken, too long or too deep."""
-    if len(cell) > MOST_LITERAL_CHARS:
-        draft.problems.add(name, f"a cell of more than {MOST_LITERAL_CHARS} characters; left out", f"line {line}")
+    if len(cell) > MAX_LITERAL_CHARS:
+        draft.problems.add(name, f"a cell of more than {MAX_LITERAL_CHARS} characters; left out", f"line {line}")
         return None
     try:
         with warnings.catch_warnings():

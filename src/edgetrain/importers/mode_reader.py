@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgetrain.errors import BadTable
-from edgetrain.importers.base import MOST_FILE_BYTES, number
+from edgetrain.importers.base import MAX_FILE_BYTES, number
 from edgetrain.importers.mode_units import ANY_BOARD, Array, ColumnUnit, PowerRange, clock_without_unit
 
 LOG = logging.getLogger(__name__)
@@ -73,11 +73,11 @@ def read_modes(
     """Read a CSV file; `power` is the range of powers that is possible for its board."""
     try:
         with Path(path).open("rb") as file:
-            data = file.read(MOST_FILE_BYTES + 1)
+            data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise BadTable(f"cannot read {path}: {error.strerror or error}") from error
-    if len(data) > MOST_FILE_BYTES:
-        raise BadTable(f"{path} is larger than {MOST_FILE_BYTES >> 20} MiB: not a table of power modes")
+    if len(data) > MAX_FILE_BYTES:
+        raise BadTable(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB: not a table of power modes")
     return parse_modes(data, str(path), power, results, strict)
 
 

@@ -17,9 +17,9 @@ from edgetrain.schema import PowerSource, TegrastatsLine, parse_tegrastats, tota
 from edgetrain.units import US_PER_S
 
 DEFAULT_INTERVAL_S = 1.0  # what tegrastats does when nobody says otherwise
-LONGEST_GAP_S = 3600.0  # a step of the wall clock beyond this is a clock being set, not a pause
+MAX_GAP_S = 3600.0  # a step of the wall clock beyond this is a clock being set, not a pause
 SNIFF_BYTES = 65_536
-MOST_UNKNOWN = 20  # distinct unknown tokens named in the manifest
+MAX_UNKNOWN = 20  # distinct unknown tokens named in the manifest
 
 
 def is_log(path: Path) -> bool:
@@ -65,7 +65,7 @@ def read_log(path: Path, interval_s: float | None = None) -> Draft:
             draft.stream(stream).add(at_us, readings)
     draft.manifest = _manifest(whole, usual, problems)
     unknown = Counter(token for _, _, line in known for token in line.unknown)
-    draft.unknown_tokens = tuple(token for token, _ in unknown.most_common(MOST_UNKNOWN))
+    draft.unknown_tokens = tuple(token for token, _ in unknown.most_common(MAX_UNKNOWN))
     draft.lines = len(texts)
     return draft
 
@@ -90,7 +90,7 @@ def _instants_us(lines: Sequence[TegrastatsLine], interval_s: float | None, prob
         return [round(place * period * US_PER_S) for place in range(len(lines))]
     # Lines within one second share a stamp; they are spread evenly over it.
     shared = Counter(stamp for stamp in stamps if stamp is not None)
-    steps = [b - a for a, b in zip(sorted(shared), sorted(shared)[1:], strict=False) if b - a <= LONGEST_GAP_S]
+    steps = [b - a for a, b in zip(sorted(shared), sorted(shared)[1:], strict=False) if b - a <= MAX_GAP_S]
     per_stamp = statistics.median(shared.values())
     period = interval_s or ((statistics.median(steps) if steps else 1.0) / max(per_stamp, 1.0))
     at_s = 0.0
@@ -111,7 +111,7 @@ def _instants_us(lines: Sequence[TegrastatsLine], interval_s: float | None, prob
             at_s = max(at_s, base_s + min(within / max(shared[stamp], 1), 0.999))
         else:
             step = stamp - last
-            if not 0 < step <= LONGEST_GAP_S:
+            if not 0 < step <= MAX_GAP_S:
                 problems.add(name, "the wall clock was set while logging; one interval is taken", f"{step:+.0f} s")
                 step = period
             at_s = max(base_s + step, at_s)

@@ -25,7 +25,7 @@ MADE = "_edgetrain_made"  # attribute of a loader: how it was made
 ARGUMENTS = ("num_workers", "prefetch_factor", "pin_memory", "persistent_workers", "multiprocessing_context")
 NEEDS_WORKERS = ("prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout")
 DEPTH = 8  # frames of a place: enough to get through a framework and a helper function to the user's own call
-MOST_PLACES = 1000  # counted; a program that makes new code all the time must not fill the memory
+MAX_PLACES = 1000  # counted; a program that makes new code all the time must not fill the memory
 
 
 def place_of(frame: Any) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class Creations:
         try:
             place = place_of(frame)
             before = self.by_place.get(place, 0)
-            if before or len(self.by_place) < MOST_PLACES:
+            if before or len(self.by_place) < MAX_PLACES:
                 self.by_place[place] = before + 1
             number = self._number_of(dataset)
         except Exception:  # what cannot be told apart must never end the user's program

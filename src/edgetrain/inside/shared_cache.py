@@ -23,7 +23,7 @@ WARNED = struct.Struct("<Q")  # after the header: whether some process has said 
 SLOT = struct.Struct("<16sQQ")  # digest of the key, length, offset (0: not visible yet)
 HEADER_BYTES = 64
 DIGEST_BYTES = 16
-LEAST_SLOTS = 1 << 8
+MIN_SLOTS = 1 << 8
 SLOTS_PER_VALUE = 3  # a sample may have two values: a picture and its mask
 VALUE_BYTES = 8 << 10  # or many: frames of a clip. With values of this size, slots and bytes run out together
 FULLEST = 0.75  # of the slots in use: above, looking for a key takes long
@@ -34,7 +34,7 @@ class SharedCache:
     """Bytes by key, within a budget that counts the table too."""
 
     def __init__(self, budget_bytes: int, expected: int) -> None:
-        slots = max(LEAST_SLOTS, SLOTS_PER_VALUE * expected, int(budget_bytes / VALUE_BYTES / FULLEST))
+        slots = max(MIN_SLOTS, SLOTS_PER_VALUE * expected, int(budget_bytes / VALUE_BYTES / FULLEST))
         self.first_byte = HEADER_BYTES + slots * SLOT.size
         if budget_bytes < 2 * self.first_byte:
             raise ValueError(

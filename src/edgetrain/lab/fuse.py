@@ -43,8 +43,8 @@ KEEP_CACHE = 1 << 1  # of an open file: pages stay valid, since nothing is writt
 ROOT = 1
 FOREVER_S = 10**9  # nothing below changes while we serve it
 PAGE_BYTES = 4096
-MOST_READ_BYTES = 1 << 20
-REQUEST_BYTES = MOST_READ_BYTES + 8192  # the kernel refuses a smaller buffer than a whole request
+MAX_READ_BYTES = 1 << 20
+REQUEST_BYTES = MAX_READ_BYTES + 8192  # the kernel refuses a smaller buffer than a whole request
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOATIME = 1, 2, 4, 1024
 MNT_DETACH = 2
@@ -188,7 +188,7 @@ class FuseMount:
         _, _, readahead, offered = INIT_IN.unpack_from(self._buffer, IN_HEADER.size)
         wanted = ASYNC_READ | ASYNC_DIO | PARALLEL_DIROPS | MAX_PAGES
         return INIT_OUT.pack(
-            7, 31, readahead, wanted & offered, 256, 192, PAGE_BYTES, 1, MOST_READ_BYTES // PAGE_BYTES, 0, 0, *([0] * 7)
+            7, 31, readahead, wanted & offered, 256, 192, PAGE_BYTES, 1, MAX_READ_BYTES // PAGE_BYTES, 0, 0, *([0] * 7)
         )  # fmt: skip
 
     def _attributes(self, node: int) -> bytes:

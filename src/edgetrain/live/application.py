@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from edgetrain.documents import to_document
 from edgetrain.errors import EdgetrainError
-from edgetrain.live.broadcast import MOST_READERS, Broadcaster
+from edgetrain.live.broadcast import MAX_READERS, Broadcaster
 from edgetrain.live.guard import AccessGuard, AccessRules
 from edgetrain.live.watching import Watcher
 from edgetrain.report import (
@@ -30,7 +30,7 @@ from edgetrain.report import (
 from edgetrain.schema import SCHEMA
 
 INTERVAL_S = 2.0
-MOST_COMPARED = 20
+MAX_COMPARED = 20
 WHATIF_OWN = ("run", "token", "interval")  # parameters of a what-if question that are no settings
 
 
@@ -127,8 +127,8 @@ class _Views:
         return HTMLResponse(page)
 
     async def _events(self, request: Request) -> Response:
-        if self._broadcaster.readers >= MOST_READERS:
-            return PlainTextResponse(f"{MOST_READERS} pages are open already", 503, {"retry-after": "30"})
+        if self._broadcaster.readers >= MAX_READERS:
+            return PlainTextResponse(f"{MAX_READERS} pages are open already", 503, {"retry-after": "30"})
         return StreamingResponse(self._broadcaster.listen(), media_type="text/event-stream")
 
     async def _state(self, request: Request) -> Response:
@@ -150,7 +150,7 @@ class _Views:
         return await self._page(lambda: self._pages.campaign(name))
 
     async def _compare(self, request: Request) -> Response:
-        names = request.query_params.getlist("run")[:MOST_COMPARED]
+        names = request.query_params.getlist("run")[:MAX_COMPARED]
         if len(names) < 2:
             return PlainTextResponse("choose at least two runs to compare", 400)
         return await self._page(lambda: self._pages.comparison(names))

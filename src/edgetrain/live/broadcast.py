@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 _LOG = logging.getLogger(__name__)
 HEARTBEAT_S = 15.0  # so that proxies and browsers keep a silent connection
-MOST_READERS = 200
+MAX_READERS = 200
 
 
 class Mailbox:

@@ -17,7 +17,7 @@ from edgetrain.units import spell, spell_seconds
 BLOCKS = " ▁▂▃▄▅▆▇█"
 NARROWEST, WIDEST = 12, 60  # characters of a line of blocks
 BESIDE = 62  # characters that the names and numbers beside it take
-MOST_SERIES = 14
+MAX_SERIES = 14
 SHORT = {
     "minibatches": "minibatch",
     "cpu": "CPU",
@@ -95,7 +95,7 @@ def _series(plots: Sequence[Plot], width: int) -> list[RenderableType]:
     for plot in plots:
         for series in sorted(plot.series, key=lambda one: not one.strong)[:4]:
             values = series.y[np.isfinite(series.y)]
-            if not len(values) or count >= MOST_SERIES:
+            if not len(values) or count >= MAX_SERIES:
                 continue
             count += 1
             most = series.y if series.high is None else series.high

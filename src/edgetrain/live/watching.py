@@ -16,8 +16,8 @@ from edgetrain.report import LiveCampaign, LiveRun, LiveView, Plot, live_plots
 from edgetrain.runner import CampaignJournal
 
 WINDOW_S = 120.0
-LEAST_US = 10_000_000  # shown of a run that has only begun
-MOST_RUNS = 40  # listed
+MIN_US = 10_000_000  # shown of a run that has only begun
+MAX_RUNS = 40  # listed
 RECENT_S = 24 * 3600.0  # a campaign whose journal was not written for longer is not in progress
 
 
@@ -51,7 +51,7 @@ class Watcher:
             rows = self.store.runs()
         except (EdgetrainError, OSError) as error:
             return LiveView(None, None, (), problem=f"the store {self.store.path} cannot be read: {error}")
-        newest = tuple(reversed(rows[-MOST_RUNS:]))
+        newest = tuple(reversed(rows[-MAX_RUNS:]))
         problem: str | None = None
         running: LiveRun | None = None
         plots: tuple[Plot, ...] = ()
@@ -126,7 +126,7 @@ def _oldest_us(run: Run, end_us: int) -> int:
     """Return the oldest instant of a run, at least some seconds ago: a young run fills the picture too."""
     firsts = [int(table["at_us"][0]) for table in run.probes.values() if len(table)]
     firsts += [int(each.minibatches["asked_us"][0]) for each in run.processes if len(each.minibatches)]
-    return min(min(firsts, default=end_us), end_us - LEAST_US)
+    return min(min(firsts, default=end_us), end_us - MIN_US)
 
 
 def _newest_us(run: Run) -> int | None:

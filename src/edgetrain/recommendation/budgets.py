@@ -22,7 +22,7 @@ from edgetrain.recommendation.goals import Goal, GoalLimits, Work
 from edgetrain.schema import ModeMeasurement, Origin, PowerMode
 
 STEP_W = 1.0
-MOST_LIMITS = 10_000
+MAX_LIMITS = 10_000
 NO_ANSWER_PCT = 100.0
 CLEARLY_W = 1.0
 
@@ -137,8 +137,8 @@ def answer_limits(
 def _limits(lo_w: float, hi_w: float) -> list[float]:
     if not (np.isfinite(lo_w) and np.isfinite(hi_w) and 0 < lo_w <= hi_w):
         raise UsageError(f"limits go from a lower to a higher number of watts, as in 10:50, not {lo_w:g}:{hi_w:g}")
-    if (hi_w - lo_w) / STEP_W > MOST_LIMITS:
-        raise UsageError(f"{lo_w:g}:{hi_w:g} holds more than {MOST_LIMITS} limits; narrow --budgets")
+    if (hi_w - lo_w) / STEP_W > MAX_LIMITS:
+        raise UsageError(f"{lo_w:g}:{hi_w:g} holds more than {MAX_LIMITS} limits; narrow --budgets")
     return [float(limit) for limit in np.arange(lo_w, hi_w + STEP_W / 2, STEP_W)]
 
 

@@ -15,7 +15,7 @@ from edgetrain.schema import Estimate, Origin, PowerMode
 RELAXED_BY = 1.10  # factor on a limit in every answer about relaxing it
 # Set together with SELECTION_FACTOR (docs/results/recommend.md): a fifth fewer limits are exceeded at the same penalty.
 SAFETY_PRICE = 0.002
-MOST_SAFETY_PRICE = 2.0
+MAX_SAFETY_PRICE = 2.0
 _SAME = 0.002  # a runner-up within this share of the choice in time and power is the same mode to a user
 
 
@@ -114,7 +114,7 @@ def best_row(assessment: Assessment, goal: Goal) -> int | None:
     rows = np.flatnonzero(assessment.feasible)
     if len(rows) == 0:
         return None
-    price = min(SAFETY_PRICE / (1.0 - goal.confidence) ** 2, MOST_SAFETY_PRICE)
+    price = min(SAFETY_PRICE / (1.0 - goal.confidence) ** 2, MAX_SAFETY_PRICE)
     cost = np.log(assessment.cost(goal.minimize)[rows]) + price * (1.0 - assessment.all_hold()[rows])
     order = np.lexsort((assessment.power_w[rows], cost))
     return int(rows[order[0]])

@@ -12,7 +12,7 @@ from edgetrain.schema import Doubt, Scalar
 
 WORTH_PCT = 3.0  # a predicted gain below this is not worth a change
 COSTLIER_PCT = 1.0  # more workers are preferred to fewer if they gain this much more
-MOST_REMEDIES = 12
+MAX_REMEDIES = 12
 # What the seconds of a tried remedy are of: as many epochs as were recorded, or one minibatch in trials of a command.
 PER_RUN, PER_MINIBATCH, PER_COLD_MINIBATCH = "run", "steady minibatch", "steady minibatch of a cold first epoch"
 
@@ -115,7 +115,7 @@ def rank_remedies(verdict: LimitVerdict, model: WhatIfModel, facts: ChangeFacts)
         remedy = _predict(kept, model)
         if remedy.gain_pct > plain.gain_pct + COSTLIER_PCT:
             best[kept.kind] = remedy
-    return tuple(sorted(best.values(), key=lambda each: each.gain_pct, reverse=True)[:MOST_REMEDIES])
+    return tuple(sorted(best.values(), key=lambda each: each.gain_pct, reverse=True)[:MAX_REMEDIES])
 
 
 def _predict(idea: RemedyIdea, model: WhatIfModel) -> Remedy:

@@ -23,9 +23,9 @@ BETTER = 0.02  # a smaller gain of one trial over another is not followed up
 CLOSE = 0.06  # candidates this close to the best are measured again: trials of one setting differ by as much
 STALLED = 0.03  # share of the time spent waiting for data below which more fetching gains nothing
 STILL_STALLED = 0.10  # above this, more workers are tried even if the last step gained nothing
-MOST_WITHOUT_GAIN = 2  # steps in a row
-MOST_PREFETCH = 8
-MOST_PROPOSED = 3
+MAX_WITHOUT_GAIN = 2  # steps in a row
+MAX_PREFETCH = 8
+MAX_PROPOSED = 3
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class LoaderSearch:
         self._ram.learn(start)
         self._usual = {doubt.kind for doubt in passing_doubts(start)}
         best = start
-        for arguments in list(proposed)[:MOST_PROPOSED]:
+        for arguments in list(proposed)[:MAX_PROPOSED]:
             best = self._better(best, self._try(arguments))
         best = self._search_persistent(best)
         if self.limits.change_workers:
@@ -83,7 +83,7 @@ class LoaderSearch:
 
     def _upward(self, best: LoaderMeasurement) -> LoaderMeasurement:
         workers, without_gain = best.arguments.workers, 0
-        while workers < self.limits.max_workers and without_gain < MOST_WITHOUT_GAIN:
+        while workers < self.limits.max_workers and without_gain < MAX_WITHOUT_GAIN:
             workers = min(max(1, 2 * workers), self.limits.max_workers)
             found = self._try(self._with_workers(best, workers))
             if found is None:
@@ -109,7 +109,7 @@ class LoaderSearch:
 
     def _search_rest(self, best: LoaderMeasurement) -> LoaderMeasurement:
         now = best.arguments
-        while now.workers and (best.stall_share or 0.0) >= STALLED and (now.prefetch or 2) < MOST_PREFETCH:
+        while now.workers and (best.stall_share or 0.0) >= STALLED and (now.prefetch or 2) < MAX_PREFETCH:
             found = self._better(best, self._try(replace(now, prefetch=2 * (now.prefetch or 2))))
             if found is best:
                 break

@@ -18,7 +18,7 @@ READ_AGAIN = 0.05  # of the samples, read in later epochs: above, more page cach
 FASTEST_MEDIUM = "ssd"
 AS_FAST = ("nvme", "ssd", "ram")  # media of a machine, as its record names them
 NAMED = {"emmc": "emmc", "sd": "sd", "hdd": "hdd", "network": "network storage"}  # likewise
-MOST_WORKERS = 16
+MAX_WORKERS = 16
 SHORT_STEP_S = 10e-3  # of a step on the CPU: below, waking threads can cost more than they save
 # A short step with one thread instead of several takes this part of its time, at best and at worst (assumed: LeNet, 5
 # to 6.5 ms with two threads, took 2.1 to 2.6 ms with one).
@@ -61,10 +61,10 @@ def _loader_ideas(model: WhatIfModel, stream: bool) -> Iterator[RemedyIdea]:
     # Workers that compute need cores; those that wait do not.
     by_worker = costs.made_by(1, base.threads)
     waits = by_worker.fetch_wait_s.mean() > by_worker.fetch_cpu_s.mean()
-    most = MOST_WORKERS if waits else max(4, min(2 * cores, MOST_WORKERS))
+    most = MAX_WORKERS if waits else max(4, min(2 * cores, MAX_WORKERS))
     if stream and base.workers < 2:
         most = 1  # a second worker would deliver every sample again
-    for workers in sorted({0, 1, 2, 3, 4, 6, 8, 12, MOST_WORKERS, cores - 1, cores, 2 * cores} - {base.workers}):
+    for workers in sorted({0, 1, 2, 3, 4, 6, 8, 12, MAX_WORKERS, cores - 1, cores, 2 * cores} - {base.workers}):
         if not 0 <= workers <= most:
             continue
         cost = "memory for each worker" if workers > base.workers else "none"

@@ -30,9 +30,9 @@ from edgetrain.recommendation.rounds_spread import FEW_RECORDED, Margins
 from edgetrain.schema import Doubt, weakest
 from edgetrain.units import spell, spell_seconds
 
-MOST_NAMED = 5  # devices in a sentence
-MOST_STRAGGLERS = 10
-LEAST_CHANCE = 0.05  # of finishing in time, below which a device counts as unable to
+MAX_NAMED = 5  # devices in a sentence
+MAX_STRAGGLERS = 10
+MIN_CHANCE = 0.05  # of finishing in time, below which a device counts as unable to
 PACE = 0.95  # share of the round from which a device that runs at its fastest sets the pace
 
 
@@ -163,7 +163,7 @@ class _Planner:
             less = f"{epochs} of {self.rules.epochs} epochs" if epochs < self.rules.epochs else ""
             return self._assignment(device, TRAINS, row, epochs, deadline_s, needs_s, less)
         chance = self._on_time(device, menu.fastest, least, free_s)
-        status = LITTLE_MARGIN if chance >= LEAST_CHANCE else "cannot"
+        status = LITTLE_MARGIN if chance >= MIN_CHANCE else "cannot"
         reason = f"in time in {chance:.0%} of rounds"
         return self._assignment(device, status, menu.fastest, least, deadline_s, needs_s, reason)
 
@@ -283,8 +283,8 @@ def _refusal(
 ) -> DeadlineError:
     """Return the error that says who cannot meet the deadline, and how long each needs."""
     slowest = sorted(refused, key=lambda pair: -(pair[0].needs_s or 0.0))
-    named = ", ".join(f"{one.device} needs {spell_seconds(one.needs_s)}" for one, _ in slowest[:MOST_NAMED])
-    more = f" and {len(slowest) - MOST_NAMED} more" if len(slowest) > MOST_NAMED else ""
+    named = ", ".join(f"{one.device} needs {spell_seconds(one.needs_s)}" for one, _ in slowest[:MAX_NAMED])
+    more = f" and {len(slowest) - MAX_NAMED} more" if len(slowest) > MAX_NAMED else ""
     who = "no device" if len(refused) == active else f"{len(refused)} of {active} devices"
     cannot = "can" if len(refused) == active else "cannot"
     help_ = [f"a deadline of {spell_seconds(slowest[0][0].needs_s)}"]
@@ -312,7 +312,7 @@ def _with_energy(one: RoundAssignment, joules: float) -> RoundAssignment:
 def _stragglers(assignments: Sequence[RoundAssignment], deadline_s: float) -> tuple[str, ...]:
     """Return the devices that set the pace: those that even in their fastest mode need almost all of the time."""
     late = [one for one in assignments if one.row is not None and (one.needs_s or 0.0) > PACE * deadline_s]
-    return tuple(one.device for one in sorted(late, key=lambda one: -(one.needs_s or 0.0))[:MOST_STRAGGLERS])
+    return tuple(one.device for one in sorted(late, key=lambda one: -(one.needs_s or 0.0))[:MAX_STRAGGLERS])
 
 
 def _doubts(devices: Sequence[RoundDevice], assignments: Sequence[RoundAssignment], rules: RoundRules) -> list[Doubt]:
@@ -320,8 +320,8 @@ def _doubts(devices: Sequence[RoundDevice], assignments: Sequence[RoundAssignmen
 
     def doubt(kind: str, names: Sequence[str], text: str) -> None:
         if names:
-            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-            found.append(Doubt(kind, f"{', '.join(names[:MOST_NAMED])}{more}: {text}"))
+            more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+            found.append(Doubt(kind, f"{', '.join(names[:MAX_NAMED])}{more}: {text}"))
 
     no_power = [d.name for d in devices if d.modes.power_w is None]
     doubt("power_unknown", no_power, "power is not known; the fastest mode is used and energy is null")

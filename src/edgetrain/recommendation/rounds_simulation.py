@@ -12,7 +12,7 @@ from edgetrain.prediction import Array
 from edgetrain.recommendation.rounds import DeviceRounds, RoundDevice, RoundPlan, RoundRules, RoundSimulation
 from edgetrain.recommendation.rounds_costs import RoundPolicy, evaluate_policy, round_energies
 from edgetrain.recommendation.rounds_planning import round_policies
-from edgetrain.recommendation.rounds_spread import MOST_SIGMA, draw_rounds
+from edgetrain.recommendation.rounds_spread import MAX_SIGMA, draw_rounds
 from edgetrain.schema import Doubt
 
 
@@ -62,7 +62,7 @@ def _mode_factors(devices: Sequence[RoundDevice], one: RoundPolicy, seed: int) -
         key = (device.modes.name, row)
         if key not in known:
             draw = np.random.default_rng([seed, row, sum(device.modes.name.encode())])
-            error = float(np.clip(draw.standard_normal(), -MOST_SIGMA, MOST_SIGMA))
+            error = float(np.clip(draw.standard_normal(), -MAX_SIGMA, MAX_SIGMA))
             known[key] = math.exp(float(device.modes.time_log_sd[row]) * error)
         found[place] = known[key]
     return found

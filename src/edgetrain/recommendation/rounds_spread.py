@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from edgetrain.prediction import Array
 from edgetrain.recommendation.rounds import RoundDevice, RoundRules
 
-MOST_SIGMA = 3.0  # draws of units, modes and runs end here, as on simulated boards
+MAX_SIGMA = 3.0  # draws of units, modes and runs end here, as on simulated boards
 DRAWS = 100_000
 FLEET_RISK = 0.05  # expected number of devices of the fleet whose lasting factor exceeds the margin
 FEW_RECORDED = 100  # ratios below which a 99 % quantile is mostly the largest one
@@ -173,4 +173,4 @@ def shared_factors(draw: np.random.Generator, rules: RoundRules, shape: int | tu
 
 
 def _truncated(draw: np.random.Generator, shape: int | tuple[int, int]) -> Array:
-    return np.clip(draw.standard_normal(shape), -MOST_SIGMA, MOST_SIGMA)
+    return np.clip(draw.standard_normal(shape), -MAX_SIGMA, MAX_SIGMA)

@@ -9,7 +9,7 @@ from edgetrain.recommendation import Diagnosis, Remedy, VerifiedRemedy
 from edgetrain.report.text import plain_table
 from edgetrain.units import spell_interval, spell_seconds
 
-LEAST_SHARE = 0.005  # of the time: below, a cause is not shown
+MIN_SHARE = 0.005  # of the time: below, a cause is not shown
 SMALL_GAIN_PCT = 1.0
 
 MEANING = {
@@ -35,7 +35,7 @@ def show_diagnosis(diagnosis: Diagnosis) -> RenderableType:
         meaning = diagnosis.verdict_reason or MEANING.get(cause, "")
         lines.append(Text.assemble((cause, "bold red"), f": {meaning}"))
     shares = sorted(diagnosis.shares.items(), key=lambda pair: -pair[1])
-    spelled = ", ".join(f"{cause} {share:.0%}" for cause, share in shares if share >= LEAST_SHARE)
+    spelled = ", ".join(f"{cause} {share:.0%}" for cause, share in shares if share >= MIN_SHARE)
     lines.append(Text(f"share of the time: {spelled}\n"))
     lines += [Text(f"  · {each.text}") for each in diagnosis.evidence]
     lines.append(Text(""))

@@ -11,7 +11,7 @@ from edgetrain.analysis import Evidence, FindingsReport, StudyFinding, Verdict
 
 COLOURS = {Verdict.HOLDS: "green", Verdict.CANNOT_SAY: "yellow", Verdict.DOES_NOT: "red"}
 PAPERS = {"hipc": ("HiPC-SRS 2021", "III-"), "sigmetrics": ("SIGMETRICS 2023", "")}  # name and numbering
-MOST_NAMED = 5  # runs named one by one
+MAX_NAMED = 5  # runs named one by one
 
 
 def reason_text(finding: StudyFinding) -> str:
@@ -112,5 +112,5 @@ def _about(report: FindingsReport) -> str:
 
 
 def _named(runs: Sequence[str]) -> str:
-    more = f" and {len(runs) - MOST_NAMED} more" if len(runs) > MOST_NAMED else ""
-    return ", ".join(runs[:MOST_NAMED]) + more
+    more = f" and {len(runs) - MAX_NAMED} more" if len(runs) > MAX_NAMED else ""
+    return ", ".join(runs[:MAX_NAMED]) + more

@@ -11,7 +11,7 @@ from rich.text import Text
 from edgetrain.importers import Imported
 from edgetrain.report.text import plain_table
 
-MOST_PROBLEMS = 12  # shown of one import; --json has all
+MAX_PROBLEMS = 12  # shown of one import; --json has all
 
 
 def show_imports(found: Sequence[Imported]) -> RenderableType:
@@ -25,9 +25,9 @@ def show_imports(found: Sequence[Imported]) -> RenderableType:
     for each in found:
         if each.problems:
             parts.append(Text(f"\n{each.id}: what was wrong in {PurePath(each.source).name}", style="yellow"))
-            parts += [Text(f"  {problem}") for problem in each.problems[:MOST_PROBLEMS]]
-            if len(each.problems) > MOST_PROBLEMS:
-                parts.append(Text(f"  … and {len(each.problems) - MOST_PROBLEMS} more; --json lists all"))
+            parts += [Text(f"  {problem}") for problem in each.problems[:MAX_PROBLEMS]]
+            if len(each.problems) > MAX_PROBLEMS:
+                parts.append(Text(f"  … and {len(each.problems) - MAX_PROBLEMS} more; --json lists all"))
     runs = [each.id for each in found if each.kind == "run"]
     tables = [each.id for each in found if each.kind == "campaign"]
     if runs:

@@ -20,7 +20,7 @@ from edgetrain.report.text import plain_table
 from edgetrain.schema import PowerMode
 from edgetrain.units import HZ_PER_KHZ, MS_PER_S, W_PER_MW, spell, spell_seconds
 
-MOST_ROWS = 12
+MAX_ROWS = 12
 
 
 def show_evaluation(found: Evaluation) -> RenderableType:
@@ -111,7 +111,7 @@ def show_table(found: PredictionTable) -> RenderableType:
     """Return the fastest modes of a prediction; all of them are in the CSV or the JSON."""
     table = plain_table("mode", "time", "power", "energy", "")
     columns = found.columns
-    fastest = np.argsort(columns.time_ms, kind="stable")[:MOST_ROWS].tolist()
+    fastest = np.argsort(columns.time_ms, kind="stable")[:MAX_ROWS].tolist()
     for row in fastest:
         times = [spell_seconds(float(column[row]) / MS_PER_S)
                  for column in (columns.time_ms, columns.time_ms_lo, columns.time_ms_hi)]  # fmt: skip

@@ -13,7 +13,7 @@ from edgetrain.report.text import plain_table
 from edgetrain.schema import PowerMode
 from edgetrain.units import HZ_PER_MHZ, J_PER_WH, spell, spell_seconds
 
-MOST_ROWS = 20  # devices shown one by one; a larger fleet shows the slowest and fastest of each kind
+MAX_ROWS = 20  # devices shown one by one; a larger fleet shows the slowest and fastest of each kind
 BAR = 36  # characters from the start of the round to its deadline
 
 
@@ -44,7 +44,7 @@ def show_round(answer: RoundAnswer, everything: bool = False) -> RenderableType:
     return Group(*parts)
 
 
-def few_devices(assignments: Sequence[RoundAssignment], most: int = MOST_ROWS) -> tuple[RoundAssignment, ...]:
+def few_devices(assignments: Sequence[RoundAssignment], most: int = MAX_ROWS) -> tuple[RoundAssignment, ...]:
     """Return all devices, or of a large fleet the slowest and fastest of each kind, and some that sit out."""
     if len(assignments) <= most:
         return tuple(assignments)

@@ -10,7 +10,7 @@ from edgetrain.report.choice import show_applied
 from edgetrain.report.text import plain_table
 from edgetrain.units import spell, spell_bytes, spell_seconds
 
-MOST_FILES = 5
+MAX_FILES = 5
 
 
 def spell_setting(setting: TunedSetting) -> str:
@@ -57,8 +57,8 @@ def show_tuned(result: TuneResult) -> RenderableType:
     if result.applied is not None:
         parts += [Text(""), show_applied(result.applied)]
     if result.files_written:
-        more = len(result.files_written) - MOST_FILES
-        named = ", ".join(result.files_written[:MOST_FILES]) + (f" and {more} more" if more > 0 else "")
+        more = len(result.files_written) - MAX_FILES
+        named = ", ".join(result.files_written[:MAX_FILES]) + (f" and {more} more" if more > 0 else "")
         parts.append(Text(f"note: files that the trials wrote: {named}", style="yellow"))
     parts += [Text(f"note: {note}", style="yellow") for note in result.notes]
     return Group(*parts)

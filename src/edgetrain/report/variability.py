@@ -13,8 +13,8 @@ from edgetrain.report.variability_rows import SOURCES, estimates_of, setting_lab
 from edgetrain.schema import Estimate
 from edgetrain.units import spell, spell_seconds
 
-MOST_UNITS = 24  # shown in the terminal; the document has all
-MOST_LEFT_OUT = 5
+MAX_UNITS = 24  # shown in the terminal; the document has all
+MAX_LEFT_OUT = 5
 
 
 def show_variability(report: VariabilityReport) -> RenderableType:
@@ -36,8 +36,8 @@ def show_variability(report: VariabilityReport) -> RenderableType:
         )
     )
     if report.left_out:
-        more = len(report.left_out) - MOST_LEFT_OUT
-        lines += [Text(f"left out: {text}", style="yellow") for text in report.left_out[:MOST_LEFT_OUT]]
+        more = len(report.left_out) - MAX_LEFT_OUT
+        lines += [Text(f"left out: {text}", style="yellow") for text in report.left_out[:MAX_LEFT_OUT]]
         lines += [Text(f"left out: {more} more", style="yellow")] if more > 0 else []
     return Group(*lines)
 
@@ -64,7 +64,7 @@ def unit_table(one: SettingVariability) -> Table:
     heads = [head for found in one.measures for head in (found.measure, "from mean")]
     table = plain_table("unit", "runs", *heads, "drift per hour")
     rows = {unit.unit: unit for found in reversed(one.measures) for unit in found.by_unit}
-    for name, unit in list(rows.items())[:MOST_UNITS]:
+    for name, unit in list(rows.items())[:MAX_UNITS]:
         cells = []
         for found in one.measures:
             mine = next((each for each in found.by_unit if each.unit == name), None)
@@ -75,8 +75,8 @@ def unit_table(one: SettingVariability) -> Table:
             mark = "  outlier" if mine.outlier else ""
             cells += [_spell_mean(mine.mean, found.per), f"{100 * mine.deviation:+.2g}{pm} %{mark}"]
         table.add_row(name, str(unit.runs), *cells, with_interval(unit.drift_per_h, signed=True))
-    if len(rows) > MOST_UNITS:
-        table.add_row(f"… {len(rows) - MOST_UNITS} more", *[""] * (len(heads) + 2))
+    if len(rows) > MAX_UNITS:
+        table.add_row(f"… {len(rows) - MAX_UNITS} more", *[""] * (len(heads) + 2))
     return table
 
 

@@ -22,7 +22,7 @@ REPORTED_SLOWDOWN = 3.0
 # A probe that fails again and again is still tried, this much apart at most.
 MAX_BACKOFF_S = 5.0
 MAX_BACKOFF = 64
-SHORTEST_US = 1000
+MIN_US = 1000
 Report = Callable[..., None]  # kind, text and facts of an event
 
 
@@ -109,7 +109,7 @@ class ScheduledProbe:
             report("doubt", f"{text}, not every {self.probe.period_s:g} s", doubt="probe_slow")
         if self._backoff > 1:
             interval_s = max(interval_s, min(interval_s * self._backoff, MAX_BACKOFF_S))
-        step_us = max(int(interval_s * US_PER_S), SHORTEST_US)
+        step_us = max(int(interval_s * US_PER_S), MIN_US)
         self.due_us += step_us
         if self.due_us <= ended_us:
             # On the same grid, so that the schedule does not drift; what lies behind is missed, not made up for.

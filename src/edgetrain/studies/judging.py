@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from edgetrain.analysis import FEWEST_RUNS, Bound, Evidence, StudyFinding, Verdict
+from edgetrain.analysis import MIN_RUNS, Bound, Evidence, StudyFinding, Verdict
 from edgetrain.schema import Origin
 from edgetrain.studies.data import CampaignData
 from edgetrain.studies.needed import Needed, lacking
@@ -84,7 +84,7 @@ class Case:
         supports = None if self.any_suffices and kept is False else kept
         self.evidence.append(Evidence(what, ours, paper, supports, tuple(bounds)))
         self.undecided.append(kept is None)
-        self.repeated.append(all(len(group.runs) >= FEWEST_RUNS for group in of))
+        self.repeated.append(all(len(group.runs) >= MIN_RUNS for group in of))
 
     def require(self, found: bool, what: str) -> None:
         """Note that a half of the statement could not be checked."""
@@ -170,7 +170,7 @@ def _verdict(claim: Claim, case: Case, data: CampaignData, repeatable: bool) -> 
     undecided = [at for at, open_still in enumerate(case.undecided) if open_still]
     if undecided and not shown:
         few = repeatable and not case.repeated[undecided[0]]
-        more = f"; make each run at least {FEWEST_RUNS} times" if few else ""
+        more = f"; make each run at least {MIN_RUNS} times" if few else ""
         what = case.evidence[undecided[0]].what
         return Verdict.CANNOT_SAY, f"{_count(len(undecided), case)} too close to the limit: {what}{more}"
     if case.any_suffices and not shown:

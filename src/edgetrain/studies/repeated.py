@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetrain.analysis import FEWEST_RUNS, LEVEL, RESAMPLES, expansion, resampled_means
+from edgetrain.analysis import LEVEL, MIN_RUNS, RESAMPLES, expansion, resampled_means
 from edgetrain.student import quantile
 from edgetrain.studies.conditions import Conditions
 from edgetrain.studies.observations import ObservedEpoch, ObservedRun
@@ -32,7 +32,7 @@ METRICS: Mapping[str, Callable[[ObservedEpoch], float | None]] = {
     "wait": lambda epoch: epoch.stall_s if epoch.wait_s is None else epoch.wait_s,
 }
 _E2E, _STALL, _COMPUTE, _ENERGY, _BASELOAD, _WAIT = range(len(METRICS))
-FEWEST_FREEDOM = 4  # repeats less one, summed over settings: with fewer the spread seen is not trusted to be small
+MIN_FREEDOM = 4  # repeats less one, summed over settings: with fewer the spread seen is not trusted to be small
 NORMAL_FREEDOM = 1e6  # from here on Student's t is the normal distribution
 VISIBLE_STALL = 0.01  # of end-to-end time; the relative spread of smaller stalls means nothing
 
@@ -150,13 +150,13 @@ def _drawn(group: RepeatedRuns, phase: str) -> tuple[Array, Array] | None:
     centre, counts = _mean_of_known(means), np.isfinite(means).sum(axis=0)
     seed = zlib.crc32(f"{group.conditions}|{group.runs[0].unit}|{phase}".encode())
     draws: Array = np.full((RESAMPLES, len(METRICS)), np.nan)
-    if counts.min() < FEWEST_RUNS:
+    if counts.min() < MIN_RUNS:
         errors = _epoch_errors(runs)
         draws = _assumed_draws(centre, group.spread, errors, np.maximum(counts, 1), np.random.default_rng(seed))
     for columns in _measured_together(runs):
         known = [run[np.isfinite(run[:, columns[0]])][:, columns] for run in runs]
         known = [run for run in known if len(run)]
-        if len(known) >= FEWEST_RUNS:
+        if len(known) >= MIN_RUNS:
             stretch = expansion(len(known) - 1, len(known))
             resampled = resampled_means(known, np.random.default_rng(seed))
             draws[:, columns] = _stretched(resampled, centre[columns], stretch)
@@ -274,7 +274,7 @@ class _Pool:
         if not self.freedom:
             return assumed
         seen = float(np.sqrt(self.squares / self.freedom))
-        return seen * widening(self.freedom) if self.freedom >= FEWEST_FREEDOM else max(seen, assumed)
+        return seen * widening(self.freedom) if self.freedom >= MIN_FREEDOM else max(seen, assumed)
 
 
 def widening(freedom: float) -> float:

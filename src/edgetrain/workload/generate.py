@@ -36,7 +36,7 @@ Progress = Callable[[int, int], None]
 VERSION = 1  # of what is drawn; after a change existing datasets are generated again
 MARKER = "dataset.json"
 USERS = 233  # in GLD-23k's training split
-MOST_SAMPLES = 10_000_000
+MAX_SAMPLES = 10_000_000
 HEADROOM = 1.05  # sizes vary around their mean, and folders need blocks too
 IN_ONE_PROCESS = 64  # pictures up to which other processes would cost more than they save
 
@@ -60,8 +60,8 @@ def recipe_for(known: CatalogEntry, scale: float, seed: int = 0) -> DatasetRecip
     if not scale > 0:
         raise RequestError(f"a dataset's scale must be above 0, not {scale:g}; the papers use 0.25, 1 and 4")
     samples = max(1, round(known.samples * scale))
-    if samples > MOST_SAMPLES:
-        raise RequestError(f"scale {scale:g} asks for {samples} samples; at most {MOST_SAMPLES} can be generated")
+    if samples > MAX_SAMPLES:
+        raise RequestError(f"scale {scale:g} asks for {samples} samples; at most {MAX_SAMPLES} can be generated")
     return DatasetRecipe(known.dataset, samples, seed)
 
 

@@ -18,7 +18,7 @@ from edgetrain.units import HZ_PER_KHZ
 
 CONFIG = "/etc/nvpmodel.conf"
 STATUS = "/var/lib/nvpmodel/status"
-MOST_LINES = 20_000
+MAX_LINES = 20_000
 # -1 in files; the largest integer in what `-p --verbose` prints on JetPack 4 and on JetPack 6.
 NO_LIMIT = {-1, 2_147_483_647, 4_294_967_295, 9_223_372_036_854_775_807}
 IGNORED_SECTIONS = {"FAN_CONFIG"}  # the fan's profile; JetPack 4 writes it without NAME or ID
@@ -95,7 +95,7 @@ def parse(text: str) -> NvpmodelConfig:
     problems: list[str] = []
     default: int | None = None
     section: tuple[str, str | int] | None = None
-    for number, raw in enumerate(text.splitlines()[:MOST_LINES], 1):
+    for number, raw in enumerate(text.splitlines()[:MAX_LINES], 1):
         line = raw.split("#", 1)[0].strip()
         if not line:
             continue

@@ -26,7 +26,7 @@ from edgetrain.schema import PowerMode
 
 TIME_RESIDUAL = 0.04
 POWER_RESIDUAL = 0.02
-MOST_SIGMA = 3.0
+MAX_SIGMA = 3.0
 REFERENCE_BATCH = 16
 REFERENCE_WORKERS = 4
 
@@ -147,7 +147,7 @@ class Physics:
         if self._smooth:
             return 1.0, 1.0
         chance = random.Random(f"{self._key}|{mode.cores}|{mode.cpu_hz}|{mode.gpu_hz}|{mode.emc_hz}")
-        draws = [max(-MOST_SIGMA, min(MOST_SIGMA, chance.gauss(0, 1))) for _ in range(2)]
+        draws = [max(-MAX_SIGMA, min(MAX_SIGMA, chance.gauss(0, 1))) for _ in range(2)]
         return math.exp(TIME_RESIDUAL * draws[0]), math.exp(POWER_RESIDUAL * draws[1])
 
     def step(self, mode: PowerMode, dvfs: bool = False, run: str | None = None) -> StepCost:
@@ -238,7 +238,7 @@ def unit_factors(board: str, unit: int, spread: float | None = None) -> tuple[fl
 def _draw(spreads: Mapping[str, tuple[float, float]], board: str, name: str) -> tuple[float, float]:
     time, power = spreads[board] if board in spreads else spreads["xavier-agx"]
     chance = random.Random(name)
-    draws = [max(-MOST_SIGMA, min(MOST_SIGMA, chance.gauss(0, 1))) for _ in range(2)]
+    draws = [max(-MAX_SIGMA, min(MAX_SIGMA, chance.gauss(0, 1))) for _ in range(2)]
     return math.exp(time * draws[0]), math.exp(power * draws[1])
 
 

@@ -22,8 +22,8 @@ from edgetrain.schema import StorageModel
 ROUNDS = 4
 WORKERS_BUSY = 0.9  # of their time, spent fetching: the workers are what limits the run
 SMALLEST, LARGEST = 0.6, 1.7  # a cost that must be scaled further is not what is wrong
-LARGEST_COLD_CPU_S = 6e-3
-MOST_MEDIUM_FACTOR = 4.0  # by which a medium that is known from its reads may be slower or faster than they look
+MAX_COLD_CPU_S = 6e-3
+MAX_MEDIUM_FACTOR = 4.0  # by which a medium that is known from its reads may be slower or faster than they look
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _fit_cold_reads(
     share = 1.0 / max(1, base.setting.workers)
     for _ in range(ROUNDS):
         gap_s = base.epochs[0].e2e_s - first.e2e_s
-        cold_s = float(np.clip(costs.cold_cpu_s + gap_s / max(1.0, reads * share), 0.0, LARGEST_COLD_CPU_S))
+        cold_s = float(np.clip(costs.cold_cpu_s + gap_s / max(1.0, reads * share), 0.0, MAX_COLD_CPU_S))
         costs = replace(costs, cold_cpu_s=cold_s)
         first = _simulate(base, costs, 0, missed)
     return base, costs, first
@@ -110,7 +110,7 @@ def _fit_medium(base: RecordedPipeline, medium: StorageModel, costs: PipelineCos
         first = _simulate(base, costs, 0, missed)
         gap_s = base.epochs[0].e2e_s - first.e2e_s
         factor *= float(np.clip(1.0 + gap_s / max(first.stall_s, 0.1 * first.e2e_s), 0.5, 2.0))
-        factor = float(np.clip(factor, 1.0 / MOST_MEDIUM_FACTOR, MOST_MEDIUM_FACTOR))
+        factor = float(np.clip(factor, 1.0 / MAX_MEDIUM_FACTOR, MAX_MEDIUM_FACTOR))
         scaled = replace(medium, read_s=medium.read_s * factor, bytes_per_s=medium.bytes_per_s / factor)
         base = replace(base, setting=replace(base.setting, medium=scaled))
     return base

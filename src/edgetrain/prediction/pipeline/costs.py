@@ -30,7 +30,7 @@ COLD_CPU_S = 0.26e-3  # kernel CPU time of one request to the medium: 1.3 ms per
 SERIAL_STEP = 0.4  # of a step on the CPU, what more threads do not shorten (assumed)
 COPY_FIXED_S = 0.15e-3  # of a copy, what does not follow its size (measured on an H200)
 PINNED_COPY = 0.5  # a copy from page-locked memory, relative to one from pageable memory
-MOST_AHEAD = 64  # steps that a loop issues before it waits for one, where nothing makes it wait
+MAX_AHEAD = 64  # steps that a loop issues before it waits for one, where nothing makes it wait
 PIN_S_PER_BYTE = 0.15e-9  # copying a minibatch into page-locked memory
 PIN_RECEIVE_S = 0.1e-3  # what the loop still does where another thread receives and pins
 
@@ -233,7 +233,7 @@ def minibatch_costs(
     copy_s, ahead = _affine(step.copy_s, COPY_FIXED_S, batches), step.ahead
     if pinned and not step.pinned:
         # Without the wait for each copy the loop runs ahead, unless it waits for each step anyway.
-        copy_s, ahead = copy_s * PINNED_COPY, MOST_AHEAD if ahead else 0
+        copy_s, ahead = copy_s * PINNED_COPY, MAX_AHEAD if ahead else 0
     elif step.pinned and not pinned:
         copy_s, ahead = copy_s / PINNED_COPY, min(ahead, 1)
     return MinibatchCosts(

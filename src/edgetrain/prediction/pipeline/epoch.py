@@ -37,7 +37,7 @@ from edgetrain.prediction.pipeline.page_cache import (
 from edgetrain.prediction.pipeline.setting import PipelineSetting
 
 # The kernel's read-ahead: a file is read in dependent requests of these sizes, and only the first is positioned.
-FIRST_WINDOW_BYTES, LARGEST_WINDOW_BYTES = 16 << 10, 128 << 10
+FIRST_WINDOW_BYTES, MAX_WINDOW_BYTES = 16 << 10, 128 << 10
 BETWEEN_READS = 0.5  # of a sample's CPU work, done between its requests; the rest after the last (set by hand)
 POSITIONED_PAGES = 0.75  # of a packed file's pages: the others lie beside one that is read anyway (measured)
 
@@ -375,5 +375,5 @@ def request_sizes(dataset: DatasetOnMedium | None, requests: float | None = None
     while left > 0:
         sizes.append(min(left, window))
         left -= window
-        window = min(2 * window, float(LARGEST_WINDOW_BYTES))
+        window = min(2 * window, float(MAX_WINDOW_BYTES))
     return sizes or [0.0]

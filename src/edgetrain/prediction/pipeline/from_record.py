@@ -23,11 +23,19 @@ from statistics import median_high
 
 import numpy as np
 
-from edgetrain.analysis import EpochSummary, RecordedRows, Summary, find_loop, recorded_rows, training_loader
+from edgetrain.analysis import (
+    MIN_RECORDED_MINIBATCHES,
+    EpochSummary,
+    RecordedRows,
+    Summary,
+    find_loop,
+    recorded_rows,
+    training_loader,
+)
 from edgetrain.errors import PredictError
 from edgetrain.prediction.pipeline.costs import PipelineCosts
 from edgetrain.prediction.pipeline.page_cache import DatasetOnMedium
-from edgetrain.prediction.pipeline.recorded_costs import MIN_MINIBATCHES, RecordedFetches, recorded_costs
+from edgetrain.prediction.pipeline.recorded_costs import RecordedFetches, recorded_costs
 from edgetrain.prediction.pipeline.recorded_storage import (
     COLD_SHARE,
     TrainingMemory,
@@ -44,7 +52,7 @@ from edgetrain.record import LoaderFacts, Run
 from edgetrain.schema import Experiment
 from edgetrain.units import spell_bytes
 
-MOST_UNEVEN = 0.05  # of the minibatches may have had no fetch or several
+MAX_UNEVEN = 0.05  # of the minibatches may have had no fetch or several
 WHOLE = 0.9  # of the usual number of minibatches: an epoch with fewer was cut short
 ONE_EPOCH = "one epoch only: what differs between the first epoch and later ones is assumed"
 NO_CORES = "the number of cores was not recorded: one is assumed"
@@ -185,15 +193,15 @@ def _check(run: Run, summary: Summary, rows: RecordedRows) -> None:
     if not len(rows) or not summary.epochs:
         raise PredictError(f"{run.id} holds no training minibatches; edgetrain show {run.id} says why")
     count = sum(epoch.minibatches for epoch in summary.epochs)
-    if count < MIN_MINIBATCHES:
+    if count < MIN_RECORDED_MINIBATCHES:
         raise PredictError(
-            f"{run.id} has {count} minibatches; at least {MIN_MINIBATCHES} are needed, and two epochs are better: "
-            "record a longer run"
+            f"{run.id} has {count} minibatches; at least {MIN_RECORDED_MINIBATCHES} are needed, and two epochs are "
+            "better: record a longer run"
         )
     if summary.epochs[0].fetch_stall_s is None:
         raise PredictError(f"{run.id} has no data loader that could be watched: nothing is known about its fetches")
     fetches = len(rows.parts.asked_us)
-    if abs(fetches - len(rows)) > MOST_UNEVEN * len(rows):
+    if abs(fetches - len(rows)) > MAX_UNEVEN * len(rows):
         raise PredictError(
             f"{run.id} has {fetches} fetches for {len(rows)} minibatches; the model describes one fetch per minibatch"
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetrain.analysis import COLD_BYTES, RecordedRows, Summary
+from edgetrain.analysis import COLD_BYTES, MIN_RECORDED_MINIBATCHES, RecordedRows, Summary
 from edgetrain.prediction.pipeline.costs import (
     COLD_CPU_S,
     FETCH_FIXED_S,
@@ -27,9 +27,8 @@ from edgetrain.units import S_PER_US
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-MIN_MINIBATCHES = 16  # fewer say nothing about a steady pipeline
 MIN_SEEN = 8  # rows that a median is taken of
-LEAST_READ = 0.1  # of an epoch's samples, read from the medium: below, a run says nothing about it
+MIN_READ = 0.1  # of an epoch's samples, read from the medium: below, a run says nothing about it
 FIRST_EPOCH = 1.05  # fetch CPU time of a first epoch, relative to later ones (measured: 1.05 to 1.1)
 MAX_LATENCY_S = 0.02  # a wake-up that takes longer was not the hand-over's
 ASSUMED_MINIBATCH_BYTES = 4e6  # where nothing is known
@@ -132,9 +131,9 @@ def _fetch_costs(record: RecordedFetches, settled: Bools) -> FetchCosts:
     """Return what a fetch without reads costs: of later epochs where there are some, else of what there is."""
     rows, cold, first = record.rows, record.cold, record.first
     chosen = settled & ~cold & ~first
-    if chosen.sum() < MIN_MINIBATCHES:
+    if chosen.sum() < MIN_RECORDED_MINIBATCHES:
         chosen = settled & ~cold
-    only_cold = chosen.sum() < MIN_MINIBATCHES
+    only_cold = chosen.sum() < MIN_RECORDED_MINIBATCHES
     chosen = settled if only_cold else chosen
     cpu_s = _cpu_s(rows, chosen, record.cpu_share)
     waited_s = np.where(np.isnan(rows.cpu_s), 0.0, np.maximum(_rest_s(rows, cpu_s, record.cpu_share), 0.0))[chosen]
@@ -206,7 +205,7 @@ def _requests_per_sample(record: RecordedFetches) -> float | None:
         return None
     for epoch, share in zip(record.summary.epochs, record.missed, strict=True):
         samples = epoch.minibatches * record.batch_size * share
-        if share > LEAST_READ and epoch.read_requests and samples:
+        if share > MIN_READ and epoch.read_requests and samples:
             return float(np.clip(epoch.read_requests / samples, 1.0, 64.0))
     return None
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from edgetrain.analysis import COLD_BYTES, EpochSummary, RecordedRows, Summary
 from edgetrain.prediction.pipeline.page_cache import DatasetOnMedium, cached_share_of
-from edgetrain.prediction.pipeline.recorded_costs import LEAST_READ
+from edgetrain.prediction.pipeline.recorded_costs import MIN_READ
 from edgetrain.record import Run
 from edgetrain.schema import StorageModel
 
@@ -92,10 +92,10 @@ def medium_of(
     if limits is not None and limits.asked.storage is not None:
         return limits.asked.storage.faster(limits.asked.speed or 1.0)
     cold = rows.read_bytes > COLD_BYTES
-    if dataset is None or sum(missed) < LEAST_READ:
+    if dataset is None or sum(missed) < MIN_READ:
         return None
     read = float(np.nansum(rows.read_bytes[cold])) / dataset.read_bytes  # samples
-    if read < LEAST_READ * samples:
+    if read < MIN_READ * samples:
         return None
     blocked_s = rows.blocked_s
     warm = float(np.nanmedian(blocked_s[~cold])) if (~cold).any() else 0.0

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgetrain.analysis import RecordedRows, Summary, is_launch_bound
-from edgetrain.prediction.pipeline.costs import MOST_AHEAD, StepCosts, StepKind
+from edgetrain.prediction.pipeline.costs import MAX_AHEAD, StepCosts, StepKind
 from edgetrain.record import Run
 from edgetrain.units import MS_PER_S
 
@@ -133,4 +133,4 @@ def steps_ahead(rows: RecordedRows, chosen: NDArray[np.bool_]) -> int:
     done_before = np.searchsorted(rows.done_s, launched, side="right")
     outstanding = np.arange(len(rows)) + 1 - done_before
     usual = int(np.percentile(outstanding[chosen], 90))
-    return 1 if usual <= 1 else MOST_AHEAD
+    return 1 if usual <= 1 else MAX_AHEAD

@@ -38,7 +38,7 @@ LAUNCH_BOUND_STEP = 0.4  # of a launch-bound step, what the accelerator itself c
 CORES_OF_STEP = 0.15  # per doubling of cores or threads that a step on the CPU uses
 SHARING = 0.5  # what computing beside busy cores, and with more threads than cores, costs: set by hand on one machine
 NEW_REGIME = 0.03  # workers where there were none, reads where there were none, more threads than cores
-FEWEST_RUNS = 3  # of one setting, from which their spread says something
+MIN_RUNS = 3  # of one setting, from which their spread says something
 WIDER = 1.6  # by which all of it is multiplied; calibrated on half of the settings measured in the lab and on an H200
 
 
@@ -111,7 +111,7 @@ def _speed(base: RecordedPipeline) -> float:
 def spread_between_runs(own_s: float | None, repeats_s: Sequence[float]) -> float:
     """Return the standard deviation of the logarithm of runs of one setting; 0 where fewer than three are known."""
     known_s = [each for each in (own_s, *repeats_s) if each]
-    return float(np.std(np.log(known_s), ddof=1)) if len(known_s) >= FEWEST_RUNS else 0.0
+    return float(np.std(np.log(known_s), ddof=1)) if len(known_s) >= MIN_RUNS else 0.0
 
 
 @dataclass(frozen=True, slots=True)

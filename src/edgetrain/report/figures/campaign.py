@@ -27,10 +27,10 @@ from edgetrain.report.page.epochs import TIME_PARTS, seconds_by_part
 from edgetrain.report.page.factor_plots import factor_plots
 from edgetrain.units import S_PER_US
 
-MOST_VALUES = 2_000  # minibatches of one setting in a violin; more are thinned evenly by rank
-MOST_BINS = 400  # of a series over time
-MOST_VIOLINS = 16
-MOST_SERIES = 6
+MAX_VALUES = 2_000  # minibatches of one setting in a violin; more are thinned evenly by rank
+MAX_BINS = 400  # of a series over time
+MAX_VIOLINS = 16
+MAX_SERIES = 6
 WIDE_RANGE = 20.0  # p99.5 over the median from which a logarithmic axis is used
 
 
@@ -93,10 +93,10 @@ def _by_factor(rows: Sequence[FactorRow], summaries: Sequence[Summary]) -> list[
 
 
 def _thinned(values: NDArray[np.float64]) -> list[float]:
-    """Return at most MOST_VALUES of the values, evenly by rank, the smallest and the largest among them."""
+    """Return at most MAX_VALUES of the values, evenly by rank, the smallest and the largest among them."""
     ordered = np.sort(values)
-    if len(ordered) > MOST_VALUES:
-        ordered = ordered[np.linspace(0, len(ordered) - 1, MOST_VALUES).astype(np.intp)]
+    if len(ordered) > MAX_VALUES:
+        ordered = ordered[np.linspace(0, len(ordered) - 1, MAX_VALUES).astype(np.intp)]
     return [float(value) for value in ordered.tolist()]
 
 
@@ -104,7 +104,7 @@ def _violins(rows: Sequence[FactorRow], runs: Sequence[SettingRun]) -> PaperFigu
     """Return the minibatches of each setting, without the first of each epoch."""
     records = {one.summary.run: one.run for one in runs if one.run is not None}
     found: list[FigureRow] = []
-    for row in rows[:MOST_VIOLINS]:
+    for row in rows[:MAX_VIOLINS]:
         values = []
         for name in row.runs:
             record = records.get(name)
@@ -127,7 +127,7 @@ def _violins(rows: Sequence[FactorRow], runs: Sequence[SettingRun]) -> PaperFigu
         ("what", "setting", "seconds_per_minibatch"),
         found,
         log_y=wide,
-        note=f"all epochs, without the first minibatch of each; at most {MOST_VALUES} per setting, evenly by rank",
+        note=f"all epochs, without the first minibatch of each; at most {MAX_VALUES} per setting, evenly by rank",
     )
 
 
@@ -175,7 +175,7 @@ def _cache(rows: Sequence[FactorRow], runs: Sequence[SettingRun]) -> PaperFigure
     drawn = 0
     for name, summary, run in _first_runs(rows, runs):
         curve = cache_curve(run, summary.epochs)
-        if curve is None or not len(curve.cached_share) or drawn >= MOST_SERIES:
+        if curve is None or not len(curve.cached_share) or drawn >= MAX_SERIES:
             continue
         drawn += 1
         pairs = zip(curve.share_at_s.tolist(), curve.cached_share.tolist(), strict=True)
@@ -197,12 +197,12 @@ def _power(rows: Sequence[FactorRow], runs: Sequence[SettingRun]) -> PaperFigure
     drawn = 0
     for name, summary, run in _first_runs(rows, runs):
         total = next((trace for trace in traces(run) if trace.kind is TraceKind.POWER and trace.main), None)
-        if total is None or drawn >= MOST_SERIES:
+        if total is None or drawn >= MAX_SERIES:
             continue
         drawn += 1
         at_s = np.asarray((total.at_us - summary.epochs[0].begin_us) * S_PER_US, np.float64)
         stop_s = (summary.epochs[-1].end_us - summary.epochs[0].begin_us) * S_PER_US
-        bins = put_in_bins(at_s, total.values, 0.0, stop_s, MOST_BINS)
+        bins = put_in_bins(at_s, total.values, 0.0, stop_s, MAX_BINS)
         edges = np.linspace(0.0, stop_s, len(bins) + 1)
         middle = ((edges[1:] + edges[:-1]) / 2).tolist()
         marks = zip(middle, bins.mean.tolist(), bins.low.tolist(), bins.high.tolist(), strict=True)

@@ -14,7 +14,7 @@ from edgetrain.report.figures.figure import FigureKind, FigureRow, PaperFigure, 
 
 WIDTH_IN = 3.35  # one column of a two-column paper
 HEIGHT_IN = 2.3
-MOST_TICKS = 8
+MAX_TICKS = 8
 # Okabe and Ito's palette, which all common kinds of colour blindness can tell apart.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#5d6b70")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -153,7 +153,7 @@ def _lines(figure: PaperFigure, axes: Any) -> None:
         axes.errorbar(x, y, yerr=reach, label=_shown(name), marker=marker, color=colour, capsize=1.5, elinewidth=0.6)
     axes.set_ylim(bottom=0)
     values = sorted({row.x for row in figure.rows if isinstance(row.x, float)})
-    if len(values) <= MOST_TICKS and all(value.is_integer() for value in values):
+    if len(values) <= MAX_TICKS and all(value.is_integer() for value in values):
         axes.set_xticks(values)
     if len(_by_series(figure.rows)) > 1:
         axes.legend(frameon=False)

@@ -8,7 +8,7 @@ from edgetrain.report.page.plot import Extent
 from edgetrain.units import spell, spell_bytes, spell_seconds
 
 GIGA, MEGA = 1e9, 1e6
-FEWEST_TICKS = 3
+MIN_TICKS = 3
 
 
 def ticks(span: Extent, most: int = 6, base: float = 10.0) -> list[float]:
@@ -34,7 +34,7 @@ def _powers(span: Extent, most: int) -> list[float]:
     for factors in ((1, 2, 5), (1, 3), (1,)):
         found = [factor * 10.0**power for power in range(first, last + 1) for factor in factors]
         inside = [value for value in found if span.lo * 0.999 <= value <= span.hi * 1.001]
-        if len(inside) < FEWEST_TICKS:
+        if len(inside) < MIN_TICKS:
             return ticks(Extent(span.lo, span.hi), most)  # less than a decade: even steps
         if len(inside) <= most + 2:
             return inside

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from edgetrain.analysis import Comparison, EpochSummary, Summary
 from edgetrain.report.comparison import LABELS, spell_metric
 from edgetrain.report.page.bars import Bar, BarPart, legend, stacked_bars
-from edgetrain.report.page.epochs import MOST_BARS, TIME_PARTS, seconds_by_part, used_parts
+from edgetrain.report.page.epochs import MAX_BARS, TIME_PARTS, seconds_by_part, used_parts
 from edgetrain.report.page.provenance import machine_facts
 from edgetrain.report.page.shell import render
 from edgetrain.report.text import spell_workers, with_pm
@@ -19,7 +19,7 @@ from edgetrain.schema import Doubt, Origin, Scalar
 from edgetrain.units import MS_PER_S, spell_seconds
 
 CACHE_WORDS = {"keep": "cache kept"}  # cold and warm say it themselves
-MOST_ROWS = 400  # epochs in a table
+MAX_ROWS = 400  # epochs in a table
 USUAL_BATCH = 16
 SMALL_GAIN = 1.05
 
@@ -132,7 +132,7 @@ def _group(name: str, summaries: Sequence[Summary]) -> PageGroup:
         replace(row, setting=f"{row.setting}, run {row.run[-4:]}") if settings[row.setting] > 1 else row for row in rows
     ]
     bars = [_epoch_bar(row.setting, epoch) for row in rows for epoch in row.epochs]
-    most = max(MOST_BARS, 2 * len(rows))
+    most = max(MAX_BARS, 2 * len(rows))
     if len(bars) > most:  # too many to draw: of each run the first epoch, and the mean of the later ones
         bars = [bar for row in rows for bar in _few_bars(row)]
     cells = [_epoch_cells(row.setting, epoch) for row in rows for epoch in row.epochs]
@@ -142,8 +142,8 @@ def _group(name: str, summaries: Sequence[Summary]) -> PageGroup:
         Markup(stacked_bars(bars[:most], "s", f"{name}: where the time of a minibatch went")) if bars else Markup(""),
         _spread(rows, summaries),
         max(0, len(bars) - most),
-        cells[:MOST_ROWS],
-        max(0, len(cells) - MOST_ROWS),
+        cells[:MAX_ROWS],
+        max(0, len(cells) - MAX_ROWS),
         _verdict(rows, list(settings.values())),
         _doubts(rows),
     )

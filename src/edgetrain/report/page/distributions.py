@@ -11,7 +11,7 @@ from edgetrain.report.page.plot import Floats, Plot, PlotAxis, PlotMark, PlotSer
 from edgetrain.units import S_PER_US, spell_seconds
 
 BINS = 60
-LEAST_S = 1e-5  # shorter waits are counted apart: on a logarithmic axis nothing is 0
+MIN_S = 1e-5  # shorter waits are counted apart: on a logarithmic axis nothing is 0
 SLOWEST = 10
 QUANTITIES = (
     ("end to end", "e2e_s", "e2e"),
@@ -53,7 +53,7 @@ def distributions(parts: Parts, origin: str) -> list[Plot]:
 
 
 def _histogram(title: str, name: str, values: Floats, some: list[tuple[str, Floats, str]], origin: str) -> Plot | None:
-    shown = values[values >= LEAST_S]
+    shown = values[values >= MIN_S]
     if not len(shown):
         return None
     lo, hi = float(shown.min()), float(shown.max())
@@ -64,18 +64,18 @@ def _histogram(title: str, name: str, values: Floats, some: list[tuple[str, Floa
         for label, each, colour in some
         if len(each)
     )
-    short = int((values < LEAST_S).sum())
+    short = int((values < MIN_S).sum())
     marks = tuple(
         PlotMark(float(np.percentile(values, percent)), f"p{percent}", "quantile")
         for percent in (50, 95, 99)
-        if np.percentile(values, percent) >= LEAST_S
+        if np.percentile(values, percent) >= MIN_S
     )
     quantiles = np.percentile(values, [50, 95, 99])
     spelled = ", ".join(f"p{p} {spell_seconds(float(q))}" for p, q in zip((50, 95, 99), quantiles, strict=True))
     note = f"{len(values):,} minibatches; {spelled}; longest {spell_seconds(float(values.max()))}"
     note += f"; {origin}"
     if short:
-        note += f"; {short:,} shorter than {spell_seconds(LEAST_S)} are not drawn"
+        note += f"; {short:,} shorter than {spell_seconds(MIN_S)} are not drawn"
     return Plot(
         f"distribution-{name}",
         f"Distribution: {title} per minibatch",

@@ -10,7 +10,7 @@ from edgetrain.report.page.bars import Bar, BarPart
 from edgetrain.schema import PowerSource
 from edgetrain.units import spell, spell_seconds
 
-MOST_BARS = 24  # epochs drawn one by one; of more, neighbours share a bar
+MAX_BARS = 24  # epochs drawn one by one; of more, neighbours share a bar
 TIME_PARTS = (
     ("blocked", "blocked"),
     ("preprocess", "pre-processing"),
@@ -90,7 +90,7 @@ def time_bars(epochs: Sequence[EpochSummary]) -> EpochBars:
     return EpochBars(tuple(bars), max((len(group) for group in groups), default=0), shown)
 
 
-def grouped(epochs: Sequence[EpochSummary], most: int = MOST_BARS) -> list[Sequence[EpochSummary]]:
+def grouped(epochs: Sequence[EpochSummary], most: int = MAX_BARS) -> list[Sequence[EpochSummary]]:
     """Return epochs in at most `most` groups of neighbours; the first epoch, which may be cold, stays alone."""
     if len(epochs) <= most:
         return [[epoch] for epoch in epochs]

@@ -16,8 +16,8 @@ from edgetrain.report.page.plot import COLOURS, Plot, PlotAxis, PlotMark, PlotSe
 from edgetrain.schema import Scalar
 from edgetrain.units import parse_bytes, spell_seconds
 
-MOST_LINES = 2 * COLOURS  # combinations of the other factors in one picture
-MOST_BARS = 80
+MAX_LINES = 2 * COLOURS  # combinations of the other factors in one picture
+MAX_BARS = 80
 NOT_FACTORS = ("dataset", "cpu_share")  # follow from other factors
 BYTES = ("page_cache", "ram")
 NAMES = {
@@ -77,7 +77,7 @@ def setting_bars(rows: Sequence[FactorRow], summaries: Mapping[str, Summary]) ->
                 values = {"stall": stall_s, "compute": compute_s, "overhead": rest_s}
                 parts = [BarPart(part, words, values.get(part, 0.0)) for part, words in TIME_PARTS]
                 bars.append(Bar(name, parts, spell_seconds(times.e2e_s)))
-    return bars[:MOST_BARS]
+    return bars[:MAX_BARS]
 
 
 def _setting_bar(name: str, epochs: Sequence[EpochSummary]) -> Bar:
@@ -136,9 +136,9 @@ def _factor_plot(
         return None
     series = tuple(
         _line(text, sorted(points, key=lambda point: point[0]), place)
-        for place, (text, points) in enumerate(list(lines.items())[:MOST_LINES])
+        for place, (text, points) in enumerate(list(lines.items())[:MAX_LINES])
     )
-    left_out = f"; {len(lines) - MOST_LINES} more settings are in the table only" if len(lines) > MOST_LINES else ""
+    left_out = f"; {len(lines) - MAX_LINES} more settings are in the table only" if len(lines) > MAX_LINES else ""
     words = NAMES.get(name, name.replace("_", " "))
     return Plot(
         prefix + re.sub(r"[^a-z0-9]+", "-", f"{quantity}-by-{name}".lower()),

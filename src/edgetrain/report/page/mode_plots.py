@@ -14,7 +14,7 @@ from edgetrain.report.page.plot import Plot, PlotAxis, PlotMark, PlotSeries, Plo
 
 SHOWN_INTERVALS = 60  # modes whose interval is drawn; all of them are in the table of errors
 WIDE_RANGE = 8.0  # of energy, from which its axis is logarithmic
-MOST_CLOUD = 6_000  # points drawn; a board has up to about 30,000 modes
+MAX_CLOUD = 6_000  # points drawn; a board has up to about 30,000 modes
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ def mode_facts(modes: ModeTable, rows: NDArray[np.intp], energy_j: Array | None 
 def _thinned(cloud: ModeCloud) -> NDArray[np.intp]:
     """Return the rows to draw: all, or an even sample with the extremes of time, power and energy."""
     count = len(cloud.time_s)
-    if count <= MOST_CLOUD:
+    if count <= MAX_CLOUD:
         return np.arange(count)
     order = np.argsort(cloud.time_s, kind="stable")
-    kept = order[np.linspace(0, count - 1, MOST_CLOUD).astype(np.intp)]
+    kept = order[np.linspace(0, count - 1, MAX_CLOUD).astype(np.intp)]
     ends = [f(column) for column in (cloud.time_s, cloud.power_w, cloud.energy_j) for f in (np.argmin, np.argmax)]
     return np.unique(np.concatenate([kept, np.asarray(ends, np.intp)]))
 

@@ -15,7 +15,7 @@ from edgetrain.report.page.shell import render
 from edgetrain.schema import Origin
 from edgetrain.units import spell, spell_seconds
 
-MOST_ROWS = 40  # of the frontier, in the table
+MAX_ROWS = 40  # of the frontier, in the table
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def modes_page(content: ModesContent, title: str | None = None) -> str:
     clouds = [scatter(cloud, quantity, content.profiled, *origins) for quantity in ("power", "energy")]
     checks = [accuracy(content.held_out, quantity) for quantity in ("time", "power")] if content.held_out else []
     front = cloud.frontier_rows
-    step = max(1, -(-len(front) // MOST_ROWS))
+    step = max(1, -(-len(front) // MAX_ROWS))
     return render(
         "modes.html.j2",
         title or f"Power modes: {content.name}",

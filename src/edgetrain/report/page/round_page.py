@@ -11,8 +11,8 @@ from edgetrain.report.page.plot import Floats, Plot, PlotAxis, PlotMark, PlotSer
 from edgetrain.report.page.shell import render, standalone_svg
 from edgetrain.units import J_PER_WH, spell, spell_seconds
 
-MOST_ROWS = 2_000  # devices in the table
-MOST_NAMED = 30  # devices whose name is written in the chart
+MAX_ROWS = 2_000  # devices in the table
+MAX_NAMED = 30  # devices whose name is written in the chart
 DEVICE_HEADS = ("device", "board", "mode", "epochs", "finish", "slack", "power", "energy")
 ENERGY_HEADS = ("policy", "energy", "the plan needs less by", "devices late")
 
@@ -34,8 +34,8 @@ def round_page(answer: RoundAnswer) -> str:
         expected_rows=_energy_rows(plan.energies),
         simulated_rows=_energy_rows(found.energies) if found else [],
         device_heads=DEVICE_HEADS,
-        device_rows=[_device_row(one) for one in plan.assignments[:MOST_ROWS]],
-        left_out=max(0, len(plan.assignments) - MOST_ROWS),
+        device_rows=[_device_row(one) for one in plan.assignments[:MAX_ROWS]],
+        left_out=max(0, len(plan.assignments) - MAX_ROWS),
         doubts=[doubt.text for doubt in (*plan.doubts, *(found.doubts if found else ()))],
     )
 
@@ -60,7 +60,7 @@ def gantt(assignments: Sequence[RoundAssignment], deadline_s: float) -> Plot:
     )
     trained = begin + train
 
-    names = tuple(one.device for one in active) if len(active) <= MOST_NAMED else ()
+    names = tuple(one.device for one in active) if len(active) <= MAX_NAMED else ()
 
     def series(name: str, low: Floats, high: Floats, colour: str, facts: tuple[PointFact, ...] = ()) -> PlotSeries:
         main = name == "trains"

@@ -11,8 +11,8 @@ from edgetrain.report.page.plot import Extent, Floats, Plot, PlotSeries, PlotSty
 
 WIDTH = 760
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 26, 34
-MOST_POINTS = 400  # of a line; longer ones are thinned by keeping the extremes
-MOST_MARKS = 40
+MAX_POINTS = 400  # of a line; longer ones are thinned by keeping the extremes
+MAX_MARKS = 40
 LABEL_WIDTH = 28  # pixels
 
 
@@ -76,7 +76,7 @@ def _grid(plot: Plot, box: _Box) -> list[str]:
 def _marks(plot: Plot, box: _Box) -> list[str]:
     out = []
     along = [mark for mark in plot.marks if mark.axis == "x"]
-    step = max(1, -(-len(along) // MOST_MARKS))
+    step = max(1, -(-len(along) // MAX_MARKS))
     written, level = -1e9, 0
     for mark in [*along[::step], *(mark for mark in plot.marks if mark.axis == "y")]:
         title = f"<title>{html.escape(mark.text)}</title>"
@@ -167,11 +167,11 @@ def _stretches(values: Floats) -> list[np.ndarray[tuple[int], np.dtype[np.intp]]
 def _thinned(
     values: Floats, rows: np.ndarray[tuple[int], np.dtype[np.intp]]
 ) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Return at most about MOST_POINTS rows, with the smallest and the largest value of each part."""
-    if len(rows) <= MOST_POINTS:
+    """Return at most about MAX_POINTS rows, with the smallest and the largest value of each part."""
+    if len(rows) <= MAX_POINTS:
         return rows
     kept = set()
-    for part in np.array_split(rows, MOST_POINTS // 2):
+    for part in np.array_split(rows, MAX_POINTS // 2):
         kept |= {int(part[np.argmin(values[part])]), int(part[np.argmax(values[part])])}
     return np.asarray(sorted(kept))
 

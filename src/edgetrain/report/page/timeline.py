@@ -14,11 +14,11 @@ from edgetrain.report.page.plot import COLOURS, Floats, Plot, PlotAxis, PlotMark
 from edgetrain.units import S_PER_US, spell_seconds
 
 GROUP = "timeline"
-MOST_BINS, FEWEST_BINS = 2_000, 240
+MAX_BINS, MIN_BINS = 2_000, 240
 BUDGET_BYTES = 760_000  # of all series of a timeline, in the page
 BYTES_PER_BIN = 8.1  # smallest, mean and largest, packed
-MOST_EVENTS = 200
-FAR, FEWEST_FOR_CUT = 2.0, 50  # an axis is cut where the longest of at least 50 is beyond twice the usual range
+MAX_EVENTS = 200
+FAR, MIN_FOR_CUT = 2.0, 50  # an axis is cut where the longest of at least 50 is beyond twice the usual range
 TITLES = {
     TraceKind.CPU: ("CPU utilisation", "share of time"),
     TraceKind.GPU: ("GPU and memory controller utilisation", "share of time"),
@@ -42,7 +42,7 @@ def timeline(run: Run, summary: Summary, parts: Parts, budget_bytes: int = BUDGE
     begin_us, end_us = _window(run, summary.epochs, known)
     zero_us = summary.epochs[0].begin_us if summary.epochs else begin_us
     series = len(known) + len(MINIBATCH_PARTS)
-    bins = int(np.clip(budget_bytes / BYTES_PER_BIN / max(series, 1), FEWEST_BINS, MOST_BINS))
+    bins = int(np.clip(budget_bytes / BYTES_PER_BIN / max(series, 1), MIN_BINS, MAX_BINS))
     axis = PlotAxis(
         "time since the first minibatch was asked for" if summary.epochs else "time",
         "s",
@@ -77,7 +77,7 @@ def _event_marks(run: Run, zero_us: int) -> list[PlotMark]:
     events = [event for event in run.events if event.at_us is not None and event.kind not in ("cost", "epoch")]
     return [
         PlotMark(((event.at_us or 0) - zero_us) * S_PER_US, f"{event.kind}: {event.text}", "event")
-        for event in events[:MOST_EVENTS]
+        for event in events[:MAX_EVENTS]
     ]
 
 
@@ -114,7 +114,7 @@ def _first_hi(parts: Parts) -> tuple[float | None, str]:
     values = np.maximum(parts.stall_s, parts.busy_s)
     usual = float(np.percentile(values, 99)) * 1.5
     longest = float(values.max())
-    if len(values) < FEWEST_FOR_CUT or longest <= FAR * usual:
+    if len(values) < MIN_FOR_CUT or longest <= FAR * usual:
         return None, ""
     count = int((values > usual).sum())
     words = f"{count} longer than {spell_seconds(usual)}, up to {spell_seconds(longest)}: zoom in on a part to see all"

@@ -12,7 +12,7 @@ from edgetrain.studies.uncertain import Uncertain
 
 # The first doublings help when each shortens the epoch by this much (the paper: 38 to 50 %).
 HELPS_SHARE = 0.05
-FEWEST_SIZES = 3
+MIN_SIZES = 3
 
 
 def _until_full(data: CampaignData, case: Case) -> None:
@@ -20,7 +20,7 @@ def _until_full(data: CampaignData, case: Case) -> None:
     for family in data.families("batch_size"):
         groups = [(size, group) for size, group in family.ordered() if group.get("e2e") is not None]
         sizes = [(size, epoch / size) for size, group in groups if (epoch := group.get("e2e")) is not None]
-        if len(sizes) < FEWEST_SIZES:
+        if len(sizes) < MIN_SIZES:
             continue
         gains = [_per_doubling(*small, *large) for small, large in itertools.pairwise(sizes)]
         if gains[0].hi < HELPS_SHARE and all(gain.lo <= HELPS_SHARE for gain in gains):

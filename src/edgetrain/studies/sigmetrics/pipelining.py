@@ -25,7 +25,7 @@ NO_GAIN_SHARE = 0.05
 # Energy is kept within this share (the paper's exception, LeNet on the Nano, is 4.7 %).
 KEPT_SHARE = 0.05
 PRINTED_DEVIATION = 0.028  # of a ratio of two energies: each scatters by 2 %, see RunSpread
-MOST_WORKERS = 4  # energy is compared at the paper's default
+MAX_WORKERS = 4  # energy is compared at the paper's default
 
 
 def _always_cuts(data: CampaignData, case: Case) -> None:
@@ -166,7 +166,7 @@ def _more_workers(data: CampaignData, case: Case) -> None:
 
 def _energy_kept(data: CampaignData, case: Case) -> None:
     for family in data.families("workers"):
-        counted = [(count, group) for count, group in family.ordered() if count <= MOST_WORKERS]
+        counted = [(count, group) for count, group in family.ordered() if count <= MAX_WORKERS]
         if len(counted) < 2 or counted[0][0] != 0:
             continue
         # Power is energy over time of the same runs.

@@ -22,7 +22,7 @@ SAME_CLOCK = 0.02  # sources print 1200 MHz for 1190.4, and 670 for 675.75
 LARGE_SHARE = 0.2
 # Energy varies modestly within this (the paper: 12 % for MobileNet, 27 % for LeNet).
 MODEST_SHARE = 0.15
-FEWEST_MODES = 3
+MIN_MODES = 3
 # Two clocks are compared when they differ by this factor: the paper's pairs differ by 1.34 and more, and by 2 in EMC.
 FURTHER, FURTHER_EMC = 1.25, 1.5
 # Compute follows a clock when doubling it saves at least 1 - 2^-0.3 = 19 % (the paper's networks: 0.46 to 0.86, LeNet
@@ -94,7 +94,7 @@ def _energy_modest(data: CampaignData, case: Case) -> None:
         lower = {group.conditions: group for group in modes if (group.conditions.gpu_hz or 0) < top_hz}
         for groups in data.on_shared_units("power mode", conditions, lower):
             energies = [energy for group in groups.values() if (energy := group.get("energy")) is not None]
-            if _is_big(modes[0]) and len(energies) >= FEWEST_MODES:
+            if _is_big(modes[0]) and len(energies) >= MIN_MODES:
                 most, least = highest(energies), lowest(energies)
                 what = f"{data.label(conditions)}, {len(energies)} modes below the highest GPU clock"
                 bound = at_most("energy varies by", (most - least) / most, MODEST_SHARE)
@@ -292,7 +292,7 @@ CLAIMS = (
     Claim(
         "20", "Energy per epoch varies modestly across modes for big networks, the highest GPU clock left out",
         "AGX, modes a to f: ResNet 6 %, MobileNet 12 % (LeNet 27 %)",
-        f"{FEWEST_MODES} modes or more below the highest GPU clock, with energy", _energy_modest,
+        f"{MIN_MODES} modes or more below the highest GPU clock, with energy", _energy_modest,
         (LATER_EPOCHS, ENERGY, PARAMETERS), simulated=_FITTED, emulated=_POWER,
     ),
     Claim(

@@ -22,11 +22,11 @@ LITTLE_SHARE = 0.1
 RANGE_DEVIATIONS = 3.92  # 95 % of epochs lie in a range of this many standard deviations
 # Of one unit, after the first of each run: five give a standard deviation within a factor of 2.9 (chi-square, 95 %),
 # which can show a spread of 1 %, as the paper's is, to be below the limit; four give it within 3.7.
-FEWEST_EPOCHS = 5
+MIN_EPOCHS = 5
 # A tenth of the paper's 15 h: a board has warmed up (tens of minutes) and its hourly jobs have run. Shorter runs do not
 # show what time does to a board; more than the limit within minutes is too much over hours as well.
-LEAST_SPAN_S = 1.5 * 3600
-FEWEST_UNITS = 3
+MIN_SPAN_S = 1.5 * 3600
+MIN_UNITS = 3
 # Versions that change the epoch time by this much cause variability (the paper: up to 40 %).
 REAL_SHARE = 0.05
 # DVFS hardly changes what stays within this (the paper calls ResNet's 2.4 % negligible).
@@ -47,11 +47,11 @@ def _over_epochs(data: CampaignData, case: Case) -> None:
         ]
         logs = [run for run in logs if run]
         count = sum(map(len, logs))
-        if count < FEWEST_EPOCHS:
+        if count < MIN_EPOCHS:
             continue
         bound = at_most("95 % of them lie within", _range_over_time(logs, seed), LITTLE_SHARE)
         span_s = _span_s(runs)
-        if span_s >= LEAST_SPAN_S:
+        if span_s >= MIN_SPAN_S:
             long_enough = True
         elif bound.kept is not False:
             continue
@@ -64,7 +64,7 @@ def _over_epochs(data: CampaignData, case: Case) -> None:
         long_enough = True
     case.require(
         long_enough,
-        f"{FEWEST_EPOCHS} epochs or more after the first on one unit over at least {spell_seconds(LEAST_SPAN_S)}, "
+        f"{MIN_EPOCHS} epochs or more after the first on one unit over at least {spell_seconds(MIN_SPAN_S)}, "
         "in one run or several",
     )
 
@@ -117,7 +117,7 @@ def _units(data: CampaignData, case: Case, metric: str) -> None:
     for group in data.groups:
         units = sorted({run.unit for run in group.runs})
         known = [value for unit in units if (value := group.of_unit(unit).get(metric)) is not None]
-        if len(known) < FEWEST_UNITS:
+        if len(known) < MIN_UNITS:
             continue
         most, least = highest(known), lowest(known)
         what = f"{data.label(group.conditions)}, {len(known)} units"
@@ -180,20 +180,20 @@ CLAIMS = (
     Claim(
         "12", "Epoch times vary little over time",
         "15 h: AGX ResNet 1 %, NX MobileNet 5 %, Nano LeNet 1 %",
-        f"{FEWEST_EPOCHS} epochs or more after the first on one unit, over {spell_seconds(LEAST_SPAN_S)} or more",
+        f"{MIN_EPOCHS} epochs or more after the first on one unit, over {spell_seconds(MIN_SPAN_S)} or more",
         _over_epochs, (LATER_EPOCHS,), simulated=_NOISE,
         paced="its step times are settings",
     ),
     Claim(
         "13", "Epoch times vary little across units",
         "five units each: AGX 1 %, NX 5.4 %, Nano 7.8 %",
-        f"the same setting on {FEWEST_UNITS} units or more", _across_units, (LATER_EPOCHS,), simulated=_NOISE,
+        f"the same setting on {MIN_UNITS} units or more", _across_units, (LATER_EPOCHS,), simulated=_NOISE,
         emulated=_BOARD,
     ),
     Claim(
         "14", "Energy varies little across units",
         "five units each: AGX 5.9 %, NX 5.5 %, Nano 8.8 %",
-        f"the same setting on {FEWEST_UNITS} units or more with a power sensor for the whole module or board",
+        f"the same setting on {MIN_UNITS} units or more with a power sensor for the whole module or board",
         _energy_across_units, (LATER_EPOCHS, ENERGY),
         simulated=_NOISE, emulated=_BOARD,
     ),

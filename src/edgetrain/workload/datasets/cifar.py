@@ -21,7 +21,7 @@ from edgetrain.workload.errors import RequestError
 
 RECORD_BYTES = 1 + 3 * 32 * 32
 PIXELS = 3 * 32 * 32
-LARGEST_BYTES = 256 * 2**20  # of one python batch; the real ones have 31 MB
+MAX_BYTES = 256 * 2**20  # of one python batch; the real ones have 31 MB
 _PYTHON = ("", "cifar-10-batches-py")
 _BINARY = ("", "cifar-10-batches-bin")
 
@@ -65,7 +65,7 @@ class _Unpickler(pickle.Unpickler):
 
 def read_python_batch(path: Path) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return images of shape (n, 3, 32, 32) and labels of one python batch."""
-    if path.stat().st_size > LARGEST_BYTES:
+    if path.stat().st_size > MAX_BYTES:
         raise RequestError(
             f"{path} has {path.stat().st_size} bytes, a CIFAR-10 batch has 31 million; it is not genuine"
         )

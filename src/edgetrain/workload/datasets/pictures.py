@@ -20,7 +20,7 @@ from edgetrain.workload.errors import RequestError, TrainingError
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
 COLUMNS = {"user_id", "image_id", "class"}
-MOST_BAD = 100  # neighbours tried in a row before we say that the dataset itself is broken
+MAX_BAD = 100  # neighbours tried in a row before we say that the dataset itself is broken
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class PictureFiles:
     def __getitem__(self, index: int) -> tuple[Any, int]:
         if not 0 <= index < len(self):
             raise IndexError(index)  # what ends a plain loop over a dataset
-        for step in range(min(MOST_BAD, len(self))):
+        for step in range(min(MAX_BAD, len(self))):
             at = (index + step) % len(self)
             path = self._files[at]
             try:
@@ -139,7 +139,7 @@ class PictureFiles:
                 continue
             return self.transform(image), int(self._labels[at])
         raise TrainingError(
-            f"{min(MOST_BAD, len(self))} pictures in a row cannot be decoded, the first is "
+            f"{min(MAX_BAD, len(self))} pictures in a row cannot be decoded, the first is "
             f"{os.fsdecode(self._files[index])}; check the dataset"
         )
 
