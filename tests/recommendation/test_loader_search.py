@@ -145,12 +145,19 @@ def test_settings_that_need_more_memory_than_the_ceiling_are_never_tried():
     )
 
 
-def test_without_a_worker_seen_one_is_taken_to_copy_the_whole_main_process():
+def test_without_a_worker_seen_one_is_taken_to_copy_half_of_what_the_main_process_holds():
     bench = Bench(fetch_s=0.2)
-    found = tune(bench, arguments(0), replace(LIMITS, ram_bytes=550 * MB))
+    found = tune(bench, arguments(0), replace(LIMITS, ram_bytes=500 * MB))
     assert not found.changes and [asked.workers for asked in bench.asked] == [0]
     found = tune(Bench(fetch_s=0.2), arguments(0), replace(LIMITS, ram_bytes=700 * MB))
     assert 1 <= found.best.workers <= 4
+
+
+def test_a_setting_that_was_refused_is_tried_once_workers_prove_to_need_less():
+    bench = Bench(fetch_s=0.2, worker_bytes=20 * MB)
+    found = tune(bench, arguments(0), replace(LIMITS, ram_bytes=570 * MB), proposed=[arguments(4)])
+    assert found.trials[1].state == "refused" and found.trials[1].arguments.workers == 4
+    assert arguments(4) in bench.asked and found.best.workers == 4
 
 
 def test_minibatches_that_can_be_on_their_way_count_although_no_process_shows_them():

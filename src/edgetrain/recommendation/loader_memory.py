@@ -8,6 +8,7 @@ from edgetrain.schema import LoaderArguments, LoaderMeasurement, RamUse
 
 RAM_MARGIN = 1.05  # on the estimate
 WORKER_LEAST_BYTES = 32 << 20  # a forked interpreter dirties about this much
+COPIED = 0.5  # of what the main process holds, by a worker, as long as none was seen; a fork can copy all of it
 
 
 @dataclass(slots=True)
@@ -37,9 +38,10 @@ class MemoryEstimate:
     def needed(self, arguments: LoaderArguments) -> int | None:
         """Return what a trial would need, from the trial with the nearest number of workers; None: not known.
 
-        Each worker more adds what the largest worker seen had to itself; as long as none was seen, everything the main
-        process holds: the most a fork can copy. All minibatches that can be on their way count, and the loop's own: one
-        that waits in a queue is mapped by no process, and readings of processes miss it.
+        Each worker more adds what the largest worker seen had to itself; as long as none was seen, half of what the
+        main process holds: a trial in which workers copy more is ended at the limit. All minibatches that can be on
+        their way count, and the loop's own: one that waits in a queue is mapped by no process, and readings of
+        processes miss it.
         """
         if not self._seen:
             return None
@@ -48,7 +50,7 @@ class MemoryEstimate:
         ram = self._seen[near]
         each = self._worker_bytes
         if each is None:
-            each = max(ram.main_own_bytes, WORKER_LEAST_BYTES)
+            each = max(int(COPIED * ram.main_own_bytes), WORKER_LEAST_BYTES)
         flight = workers * (arguments.prefetch or 2) + 1 if workers else 0
         more = (workers - near) * each + flight * self._batch_bytes
         return int((ram.peak_bytes + more * self.processes) * RAM_MARGIN)

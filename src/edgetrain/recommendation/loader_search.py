@@ -181,7 +181,7 @@ class LoaderSearch:
     def _try(self, arguments: LoaderArguments, role: str = "candidate") -> LoaderMeasurement | None:
         if role == "candidate":
             known = [trial for trial in self.trials if trial.arguments == arguments]
-            if known:
+            if known and known[-1].state != "refused":
                 return known[-1].measured
             if self._left() <= 0 or self._ignored:
                 return None
@@ -190,7 +190,8 @@ class LoaderSearch:
             if limit is not None and needed is not None and needed > limit:
                 needs, most = f"{needed / 1e6:.0f} MB", f"{limit / 1e6:.0f} MB"
                 reason = f"would need about {needs}, above the memory limit (--max-ram) of {most}"
-                self._note(SearchTrial(arguments, role, None, "refused", reason))
+                if not known:  # later trials can show that less is needed
+                    self._note(SearchTrial(arguments, role, None, "refused", reason))
                 return None
         found = self._measured(arguments, role)
         if found is None:
