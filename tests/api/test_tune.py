@@ -51,6 +51,7 @@ def test_a_script_that_waits_for_data_gets_workers_and_none_of_its_exit_handlers
     saved, at_exit = tmp_path / "saved.pt", tmp_path / "at_exit.pt"
     result = tuned(
         *("--fetch-ms", "40", "--step-ms", "2", "--save", str(saved)),
+        *("--anew", "at one place", "--samples", "24"),
         allow_writes=True,
         trial_args=f"--save-at-exit {at_exit}",
     )
@@ -58,11 +59,14 @@ def test_a_script_that_waits_for_data_gets_workers_and_none_of_its_exit_handlers
     gain = result.gain_pct
     assert 0 < gain.lo <= gain.value <= gain.hi
     assert result.e2e_s_per_minibatch < result.baseline.e2e_s_per_minibatch
-    assert result.loader == 1  # the validation loader was made first
+    assert result.loader == 2  # one for validation and one that is not used were made first
     assert f"num_workers={result.best.workers}" in result.dataloader
     assert len(result.trials) <= 7
     assert [trial.role for trial in result.trials][-4:] == ["repeat"] * 4
     assert result.files_written == (str(saved),) and not at_exit.exists()
+    for trial in result.trials:  # each epoch makes its loader anew, and each of them gets the arguments
+        loaders = open_run(trial.run or "").main.facts.loaders[2:]
+        assert len(loaders) > 1 and {one.workers for one in loaders} == {trial.setting.workers}
 
 
 def test_tuning_stops_after_the_first_trial_of_a_script_that_writes(tmp_path: Path) -> None:
@@ -78,15 +82,6 @@ def test_a_script_that_sets_its_loader_itself_is_said_to_ignore_the_arguments() 
     states = [trial.state for trial in result.trials if trial.role != "start"]
     assert states == ["ignored"]  # it is not tried again
     assert not result.changes and any("ignores arguments" in note for note in result.notes)
-
-
-def test_a_loader_that_is_made_anew_for_each_epoch_gets_the_arguments_in_all_of_them() -> None:
-    result = tuned("--anew", "at one place", "--samples", "24", "--fetch-ms", "40", "--step-ms", "2", trials=6)
-    assert {trial.state for trial in result.trials} <= {"measured", "doubtful"}
-    assert {trial.setting.workers for trial in result.trials} > {0}
-    for trial in result.trials:
-        loaders = open_run(trial.run or "").main.facts.loaders
-        assert len(loaders) > 1 and {one.workers for one in loaders} == {trial.setting.workers}
 
 
 def test_a_trial_in_which_another_loader_trains_with_other_arguments_is_no_measurement() -> None:

@@ -1,4 +1,4 @@
-"""`edgetrain profile` agrees with each script's own stopwatch: 12 shapes by a seed, all with EDGETRAIN_TORTURE=1."""
+"""`edgetrain profile` agrees with each script's own stopwatch: 10 shapes by a seed, all with EDGETRAIN_TORTURE=1."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 from tests.loops.shapes import SHAPES, Shape, run_shape
 
-SEED, SAMPLE = 15, 12
+SEED, SAMPLE = 15, 10
 FULL = os.environ.get("EDGETRAIN_TORTURE") == "1"
 DRAWN = SHAPES if FULL else (SHAPES[0], *random.Random(SEED).sample(SHAPES[1:], SAMPLE - 1))
 
