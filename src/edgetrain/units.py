@@ -77,6 +77,11 @@ def spell_interval(seconds: float, lo: float, hi: float) -> str:
     return f"{spell(seconds * scale)} [{spell(lo * scale)}, {spell(hi * scale)}] {unit}"
 
 
+def spell_count(count: int, noun: str) -> str:
+    """Return a count with its noun: 1 run, 2 runs."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def spell_hz(hertz: float | None) -> str:
     """Spell a clock for people, in MHz as boards' manuals do."""
     if hertz is None or not math.isfinite(hertz):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
 from edgetrain.cli import main
+from edgetrain.record import FolderStore, Manifest
 from tests.schemas import check_document
 
 PLAN = """
@@ -67,6 +69,29 @@ def test_one_paper_can_be_chosen_and_the_text_names_what_decides(store, capsys, 
 def test_a_campaign_that_is_not_there_is_named(store, capsys):
     assert main(["findings", "nothing"]) == 2
     assert "no campaign 'nothing' is recorded" in capsys.readouterr().err
+
+
+def test_an_empty_name_is_a_campaign_that_is_not_there(store, capsys):
+    assert main(["findings", ""]) == 2
+    assert "no campaign '' is recorded" in capsys.readouterr().err
+
+
+def test_failed_runs_are_left_out_with_their_reason(store, capsys):
+    failed = FolderStore(store).create(
+        Manifest(state="failed", campaign="failing-0123abcd", reason="the command ended with status 3")
+    )
+    try:
+        assert main(["findings", "failing"]) == 2
+        assert "no run is left to judge (1 run: failed (the command ended with status 3))" in capsys.readouterr().err
+        left_out = findings(capsys, "failing", "loading")["left_out"]
+        assert left_out == [f"{failed.id}: failed (the command ended with status 3)"]
+    finally:
+        shutil.rmtree(FolderStore(store).locate(failed.id))
+
+
+def test_the_help_shows_that_several_campaigns_are_accepted(capsys):
+    assert main(["findings", "--help"]) == 0
+    assert "[CAMPAIGN]..." in capsys.readouterr().out
 
 
 def test_sigmetrics_is_reproduced_on_simulated_boards_beside_its_published_numbers(store, capsys, tmp_path):

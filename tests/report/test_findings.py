@@ -1,5 +1,7 @@
 """The papers' findings in somebody's runs, as text and Markdown."""
 
+from dataclasses import replace
+
 import pytest
 
 from edgetrain.analysis import Bound, Evidence, FindingsReport, StudyFinding, Verdict
@@ -36,12 +38,17 @@ def text(renderable) -> str:
 
 def test_each_verdict_is_shown_with_the_comparison_that_decides_it(report):
     shown = text(show_findings(report))
-    assert "9 runs; campaign mine-0123abcd; 1 have doubts and count: r1; 1 left out: r2: failed" in shown
+    assert "9 runs; campaign mine-0123abcd; 1 has doubts and counts: r1; 1 left out: r2: failed" in shown
     assert "HiPC-SRS 2021, measured runs: of 1 statements 1 hold, 0 do not hold, 0 cannot say" in shown
     assert "III-A  statement A: holds" in shown and "(and 1 more)" in shown
     assert "1  statement 1: does not hold" in shown and "NO   ssd: removed -5 %" in shown
     assert "2  statement 2: cannot say (too close)" in shown and "?    sd: removed 2 %" in shown
     assert "SIGMETRICS 2023, simulated runs" in shown
+
+
+def test_one_run_and_several_are_counted_in_words(report):
+    single = replace(report, runs=1, doubtful=("r1", "r2"))
+    assert "1 run; campaign mine-0123abcd; 2 have doubts and count: r1, r2;" in text(show_findings(single))
 
 
 def test_every_comparison_is_shown_where_that_is_asked_for(report):

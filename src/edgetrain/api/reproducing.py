@@ -26,7 +26,7 @@ from edgetrain.studies import (
     with_repeats,
 )
 from edgetrain.studies import reproduce as carry_out_study
-from edgetrain.units import spell_seconds
+from edgetrain.units import spell_count, spell_seconds
 
 
 def reproduce(
@@ -52,7 +52,7 @@ def reproduce(
 
     def carry_out(section: PlannedSection) -> CarriedOut:
         campaign = _campaign(section, plan, records, fresh, make_progress)
-        say(f"{section.name}: {len(campaign.planned)} runs")
+        say(f"{section.name}: {spell_count(len(campaign.planned), 'run')}")
         if section.name == first and plan.origin is Origin.EMULATED and not campaign.progress().done:
             _warm_up(campaign.planned[0].experiment, records)
         result = campaign.run(lambda progress: _say_progress(progress, say))

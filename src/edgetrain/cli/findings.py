@@ -29,7 +29,7 @@ def judge_findings(
     campaigns: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="CAMPAIGN",
+            metavar="[CAMPAIGN]...",
             help="Campaigns whose runs are judged, by id or by their plan's name; left out, every run of the store.",
             show_default=False,
         ),

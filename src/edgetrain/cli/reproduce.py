@@ -18,7 +18,7 @@ from edgetrain.cli.progress import ProgressLine
 from edgetrain.errors import EdgetrainError
 from edgetrain.report import console, costs_text, emit, factor_table, findings_text, study_markdown
 from edgetrain.runner import Interrupted
-from edgetrain.units import spell_seconds
+from edgetrain.units import spell_count, spell_seconds
 
 
 class Paper(str, Enum):
@@ -85,7 +85,7 @@ def reproduce_paper(
         markdown.write_text(study_markdown(report, _command(paper, quick, section, repeats), made))
     _show(report, json)
     if report.broken or report.failed_runs:
-        runs = f"; {report.failed_runs} runs failed" if report.failed_runs else ""
+        runs = f"; {spell_count(report.failed_runs, 'run')} failed" if report.failed_runs else ""
         raise EdgetrainError(f"findings that do not hold here: {', '.join(report.broken) or 'none'}{runs}")
 
 

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from edgetrain.analysis import Evidence, FindingsReport, StudyFinding, Verdict
+from edgetrain.units import spell_count
 
 COLOURS = {Verdict.HOLDS: "green", Verdict.CANNOT_SAY: "yellow", Verdict.DOES_NOT: "red"}
 PAPERS = {"hipc": ("HiPC-SRS 2021", "III-"), "sigmetrics": ("SIGMETRICS 2023", "")}  # name and numbering
@@ -103,9 +104,10 @@ def count_text(found: Sequence[StudyFinding]) -> str:
 
 def _about(report: FindingsReport) -> str:
     where = f"campaign {', '.join(report.campaigns)}" if report.campaigns else "runs without a campaign"
-    parts = [f"{report.runs} runs; {where}"]
+    parts = [f"{spell_count(report.runs, 'run')}; {where}"]
     if report.doubtful:
-        parts.append(f"{len(report.doubtful)} have doubts and count: {_named(report.doubtful)}")
+        verbs = "has doubts and counts" if len(report.doubtful) == 1 else "have doubts and count"
+        parts.append(f"{len(report.doubtful)} {verbs}: {_named(report.doubtful)}")
     if report.left_out:
         parts.append(f"{len(report.left_out)} left out: {_named(report.left_out)}")
     return "; ".join(parts)

@@ -11,7 +11,7 @@ from edgetrain.analysis import Evidence, SectionCost, StudyFinding, StudyReport
 from edgetrain.report.campaigns import rows_markdown
 from edgetrain.report.findings import count_text, finding_text, reason_text, supports_text
 from edgetrain.schema import Origin
-from edgetrain.units import spell_bytes, spell_seconds
+from edgetrain.units import spell_bytes, spell_count, spell_seconds
 
 _ORIGINS = {
     Origin.EMULATED: (
@@ -67,7 +67,7 @@ def costs_text(costs: Sequence[SectionCost]) -> RenderableType:
     for cost in costs:
         left = f"{spell_seconds(cost.left_s)} left" if cost.left_s is not None else "time not known"
         new = f", {spell_bytes(cost.new_bytes)} of pictures to make" if cost.new_bytes else ""
-        lines.append(f"{cost.section}: {cost.runs} runs, {cost.done} done, {left}{new}")
+        lines.append(f"{cost.section}: {spell_count(cost.runs, 'run')}, {cost.done} done, {left}{new}")
     return Text("\n".join(lines))
 
 
