@@ -153,6 +153,7 @@ def test_a_fleet_that_runs_every_unit_answers_whether_units_differ(board):
     [
         ({"model": "ACME Tower", "gpu": "RTX 1"}, "ACME Tower, RTX 1"),
         ({"model": "ACME Tower", "gpu": None, "extra": {"processor": "Xeon"}}, "ACME Tower, Xeon"),
+        ({"model": "AMD EPYC", "gpu": None, "extra": {"processor": "AMD EPYC"}}, "AMD EPYC"),
         ({"model": None, "gpu": None, "extra": {}, "host": "lab-7"}, "lab-7"),
     ],
 )

@@ -97,11 +97,12 @@ def conditions_of(run: Run, summary: Summary) -> Conditions:
 
 
 def board_name(device: DeviceFacts) -> str:
-    """Return the kind of board; of another machine its model and its GPU, or else its name in the network."""
+    """Return the kind of board; of another machine its model and its GPU or processor, or else its network name."""
     if device.name not in (None, HOST):
         return str(device.name)
     parts = (device.model, device.gpu or device.extra.get("processor"))
-    return ", ".join(str(part) for part in parts if part) or device.host or device.name or "unknown"
+    # Without a GPU the model often is the processor's name.
+    return ", ".join(dict.fromkeys(str(part) for part in parts if part)) or device.host or device.name or "unknown"
 
 
 def _command(manifest: Manifest, factors: Mapping[str, Scalar]) -> str | None:
