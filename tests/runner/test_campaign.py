@@ -141,6 +141,31 @@ def test_only_one_campaign_runs_on_a_machine(tmp_path):
         pass
 
 
+def test_a_campaign_with_nothing_left_to_run_does_not_wait_for_another(tmp_path):
+    store = FolderStore(tmp_path / "store")
+
+    def run(experiment):
+        return record(store, experiment)
+
+    CampaignRunner(plan_from_text(TEXT), store, run).carry_out()
+    with MachineLock(tmp_path):
+        assert CampaignRunner(plan_from_text(TEXT), store, run).carry_out().complete
+        with pytest.raises(EdgetrainError, match="another campaign"):
+            CampaignRunner(plan_from_text(TEXT), store, run, tag="-2").carry_out()
+
+
+def test_a_simulated_campaign_excludes_only_itself(tmp_path):
+    store = FolderStore(tmp_path / "store")
+
+    def run(experiment):
+        with pytest.raises(EdgetrainError, match="already being carried out"):
+            CampaignRunner(plan_from_text(TEXT), store, run, "sim:orin-nano").carry_out()
+        return record(store, experiment)
+
+    with MachineLock(tmp_path):
+        assert CampaignRunner(plan_from_text(TEXT), store, run, "sim:orin-nano").carry_out().complete
+
+
 def test_a_fresh_start_leaves_the_old_campaign_alone(tmp_path):
     store = FolderStore(tmp_path / "store")
     plan = plan_from_text(TEXT)

@@ -118,7 +118,10 @@ class CampaignRunner:
         self, announce: Announce = lambda progress: None, sleep: Callable[[float], None] = time.sleep
     ) -> CampaignProgress:
         """Make every run that is missing; failures are tried again at the end. Resumes where it was."""
-        with MachineLock():
+        known = self.read_journal()
+        if known.complete:
+            return known
+        with self._lock():
             self.read_journal()
             self._adopt()
             self._enter(CampaignEntry("start", time.time(), planned=len(self.runs), name=self.plan.name))
@@ -134,6 +137,14 @@ class CampaignRunner:
                     self._one(planned, announce, sleep)
             self._enter(CampaignEntry("end", time.time(), done=len(self._memory.done)))
             return self.progress(None)
+
+    def _lock(self) -> MachineLock:
+        """Return the lock on this machine; where nothing is measured on it, on this campaign only."""
+        if not (self._device or "").startswith("sim:"):
+            return MachineLock()
+        folder = self.journal.path.parent
+        folder.mkdir(parents=True, exist_ok=True)
+        return MachineLock(folder, only=self.id)
 
     def _one(self, planned: Planned, announce: Announce, sleep: Callable[[float], None]) -> None:
         memory, settle = self._memory, self.plan.settle

@@ -71,15 +71,18 @@ class CampaignJournal:
 
 
 class MachineLock:
-    """Reserves the machine for one campaign: two would disturb each other's measurements. A second fails, or waits."""
+    """Reserves the machine for one campaign: two would disturb each other's measurements. A second fails, or waits.
 
-    def __init__(self, folder: Path | None = None, wait: bool = False) -> None:
+    With `only` it reserves just that campaign, whose boards are simulated: `folder` is the campaign's.
+    """
+
+    def __init__(self, folder: Path | None = None, wait: bool = False, only: str | None = None) -> None:
         # The variable is for tests, whose campaigns measure nothing.
         own = os.environ.get("EDGETRAIN_CAMPAIGN_LOCK")
         shared = Path("/run/lock") if os.access("/run/lock", os.W_OK) else Path("/tmp")
         lock = folder or (Path(own) if own else shared)
         self.path = lock / "edgetrain-campaign.lock"
-        self._wait = wait
+        self._wait, self._only = wait, only
         self._descriptor: int | None = None
 
     def __enter__(self) -> MachineLock:
@@ -92,10 +95,7 @@ class MachineLock:
         except OSError as error:
             who = os.pread(self._descriptor, 200, 0).decode(errors="replace").strip()
             os.close(self._descriptor)
-            raise EdgetrainError(
-                f"another campaign is running on this machine ({who or 'unknown'}); wait for it: two would disturb"
-                " each other's measurements",
-            ) from error
+            raise EdgetrainError(self._refusal(who or "unknown")) from error
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"process {os.getpid()}".encode(), 0)
         return self
@@ -105,6 +105,14 @@ class MachineLock:
     ) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
+
+    def _refusal(self, who: str) -> str:
+        if self._only is not None:
+            return f"campaign {self._only} is already being carried out ({who}); wait for it"
+        return (
+            f"another campaign is running on this machine ({who}); wait for it: two would disturb each other's"
+            " measurements"
+        )
 
 
 def _open_for_all(path: Path) -> int:
