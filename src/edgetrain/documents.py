@@ -1,6 +1,7 @@
 """The JSON edge: typed values to plain documents and back, and the JSON Schema of a type.
 
     to_document(summary)                 dataclasses become objects; NaN becomes null
+    result_document(summary)             the same with the schema version first: what --json prints
     from_document(Manifest, document)    the reverse; DocumentError names the key that is wrong
     json_schema(Summary)                 what a reader of that document may rely on
 
@@ -21,6 +22,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from edgetrain.errors import EdgetrainError
+from edgetrain.schema import SCHEMA
 
 T = TypeVar("T")
 
@@ -52,6 +54,12 @@ def to_document(value: Any) -> Any:
     if isinstance(value, (Sequence, Set)):
         return [to_document(item) for item in value]
     raise TypeError(f"cannot write a {type(value).__name__} as JSON")
+
+
+def result_document(result: Any) -> Any:
+    """Return a result as the command with --json prints it: an object has the schema version as its first key."""
+    document = to_document(result)
+    return {"schema": document.pop("schema", SCHEMA), **document} if isinstance(document, dict) else document
 
 
 def from_document(kind: type[T], document: Any) -> T:

@@ -7,7 +7,10 @@ import shutil
 
 import pytest
 
+import edgetrain as et
+from edgetrain.api import reproduce
 from edgetrain.cli import main
+from edgetrain.documents import result_document
 from edgetrain.record import FolderStore, Manifest
 from tests.schemas import check_document
 
@@ -100,10 +103,29 @@ def test_sigmetrics_is_reproduced_on_simulated_boards_beside_its_published_numbe
     assert main(words) == 0
     found = json.loads(capsys.readouterr().out)
     check_document(words, found)
-    assert found["origin"] == "simulated" and set(found["sections"]) == {"nx"}
+    assert found["origin"] == "simulated" and set(found["sections"]) == {"nx"} and found["failed_runs"] == 0
     verdicts = {(one["letter"], one["origin"]): one["verdict"] for one in found["findings"]}
     assert len(verdicts) == 48 and verdicts["3", "published"] == "holds"
     assert "| finding | published | simulated |" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        (["findings", "loading"], lambda: et.findings("loading")),
+        (["diagnose"], lambda: et.diagnose("last")),
+        (["whatif", "--set", "workers=2"], lambda: et.whatif("last", {"workers": 2})),
+        (
+            ["reproduce", "sigmetrics", "--quick", "--section", "nx"],
+            lambda: reproduce("sigmetrics", quick=True, sections=["nx"]),
+        ),
+    ],
+)
+def test_the_document_of_a_result_is_what_json_prints(store, capsys, words, call):
+    assert main([*words, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    check_document(words, printed)
+    assert json.loads(json.dumps(result_document(call()))) == printed and next(iter(printed)) == "schema"
 
 
 def test_the_cost_of_sigmetrics_is_known_before(store, capsys):

@@ -4,7 +4,7 @@ import pytest
 
 from edgetrain.analysis import FactorRow
 from edgetrain.analysis.factors import EpochTimes
-from edgetrain.analysis.findings import Evidence, SectionCost, StudyFinding, StudyReport, StudySection, Verdict
+from edgetrain.analysis.findings import Evidence, SectionCost, SectionScale, StudyFinding, StudyReport, Verdict
 from edgetrain.report.studies import costs_text, findings_text, study_markdown
 from edgetrain.report.text import console
 from edgetrain.schema import Origin
@@ -18,8 +18,9 @@ def report() -> StudyReport:
     holds = StudyFinding("A", "workers help", Verdict.HOLDS, (Evidence("hdd", "5 → 1 ms", "6 → 2 ms", True),))
     broken = StudyFinding("B", "RAM helps", Verdict.DOES_NOT, (Evidence("ram", "90 %", "0 %", False),))
     unknown = StudyFinding("C", "size matters", Verdict.CANNOT_SAY, (), "no runs")
-    sections = (StudySection("workers", 2.5, 23.6, (ROW,)), StudySection("ram", 10, 1.0, ()))
-    return StudyReport("hipc", "HiPC in the lab", "III-", Origin.EMULATED, 61.0, (holds, broken, unknown), sections, 1)
+    found, sections = (holds, broken, unknown), {"workers": (ROW,), "ram": ()}
+    scales = (SectionScale("workers", 2.5, 23.6), SectionScale("ram", 10, 1.0))
+    return StudyReport("hipc", "HiPC in the lab", "III-", Origin.EMULATED, 61.0, found, sections, scales, 1)
 
 
 def text(renderable) -> str:
@@ -88,6 +89,6 @@ def test_what_contradicts_the_paper_in_its_own_numbers_is_not_ours_to_fail():
     ours, theirs = (
         StudyFinding("3", "x", Verdict.DOES_NOT, (), origin=origin) for origin in (Origin.EMULATED, Origin.PUBLISHED)
     )
-    report = StudyReport("sigmetrics", "t", "", Origin.SIMULATED, 1.0, (theirs,), (), 0)
+    report = StudyReport("sigmetrics", "t", "", Origin.SIMULATED, 1.0, (theirs,), {}, (), 0)
     assert report.broken == ()
-    assert StudyReport("hipc", "t", "", Origin.EMULATED, 1.0, (ours,), (), 0).broken == ("3",)
+    assert StudyReport("hipc", "t", "", Origin.EMULATED, 1.0, (ours,), {}, (), 0).broken == ("3",)

@@ -72,18 +72,17 @@ class StudyFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class StudySection:
-    """The runs of one part of a study. Every time of a board was divided by `speed`, the dataset by `shrink`."""
+class SectionScale:
+    """How one part of a study was scaled: every time of a board was divided by `speed`, the dataset by `shrink`."""
 
-    name: str
+    section: str
     speed: float
     shrink: float
-    rows: tuple[FactorRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StudyReport:
-    """A paper's experiments made here, and whether its findings hold."""
+    """A paper's experiments made here, and whether its findings hold; the document of `reproduce`."""
 
     paper: str  # short name
     title: str
@@ -91,7 +90,8 @@ class StudyReport:
     origin: Origin
     took_s: float
     findings: tuple[StudyFinding, ...]
-    sections: tuple[StudySection, ...]
+    sections: Mapping[str, tuple[FactorRow, ...]]  # the runs of each part, by setting
+    scales: tuple[SectionScale, ...]
     failed_runs: int
 
     @property
@@ -102,11 +102,6 @@ class StudyReport:
             for finding in self.findings
             if finding.verdict is Verdict.DOES_NOT and finding.origin is not Origin.PUBLISHED
         )
-
-    @property
-    def rows(self) -> Mapping[str, tuple[FactorRow, ...]]:
-        """Return the rows by section."""
-        return {section.name: section.rows for section in self.sections}
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,7 @@ def write_study_page(
 ) -> PageWritten:
     """Write the page of a paper's experiments made here."""
     place = open_store(store)
-    sections: Mapping[str, Sequence[analysis.FactorRow]] = report.rows
+    sections: Mapping[str, Sequence[analysis.FactorRow]] = report.sections
     names = dict.fromkeys(run for rows in sections.values() for row in rows for run in row.runs)
     recorded = {row.run for row in place.runs()}  # a study may also rest on published or simulated numbers
     summaries = [summarize(run, place) for run in names if run in recorded]

@@ -92,8 +92,8 @@ def reproduce_preview(
 
 def cache_curves(report: StudyReport, store: StoreLike = None) -> list[tuple[str, CacheCurve]]:
     """Return cached share and reads over time of the runs where the page cache was limited, each with its setting."""
-    chosen = [*report.rows.get("ram", ())]
-    chosen += [row for row in report.rows.get("sizes", ()) if row.get("storage") == "hdd"]
+    chosen = [*report.sections.get("ram", ())]
+    chosen += [row for row in report.sections.get("sizes", ()) if row.get("storage") == "hdd"]
     curves = []
     for row in chosen:
         curve = cache_curve(open_run(row.runs[0], store), summarize(row.runs[0], store).epochs)

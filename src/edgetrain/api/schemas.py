@@ -9,10 +9,9 @@ from typing import Any
 from edgetrain.analysis import (
     CampaignResult,
     Comparison,
-    FactorRow,
     FindingsReport,
     SectionCost,
-    StudyFinding,
+    StudyReport,
     Summary,
     VariabilityReport,
 )
@@ -55,19 +54,7 @@ from edgetrain.schema import (
     ModeChange,
     ModeListing,
     ModeRestore,
-    Origin,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ReproducedStudy:
-    """The document of `reproduce`."""
-
-    paper: str
-    origin: Origin
-    took_s: float
-    findings: tuple[StudyFinding, ...]
-    sections: Mapping[str, tuple[FactorRow, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +138,7 @@ DOCUMENTS: Mapping[str, type] = {
     "lab measure": LabMeasured,
     "campaign": CampaignResult,
     "campaign --dry-run": CampaignPreview,
-    "reproduce": ReproducedStudy,
+    "reproduce": StudyReport,
     "reproduce --dry-run": StudyCosts,
     "devices": BoardList,
     "devices --fits": FitReport,

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from edgetrain.analysis import SectionCost, StudyReport, label
-from edgetrain.api import ReproducedStudy, StudyCosts, cache_curves, reproduce, reproduce_preview, write_study_page
+from edgetrain.api import StudyCosts, cache_curves, reproduce, reproduce_preview, write_study_page
 from edgetrain.cli.options import JsonOption, StoreOption
 from edgetrain.cli.progress import ProgressLine
 from edgetrain.errors import EdgetrainError
@@ -112,10 +112,10 @@ def _carry_out(
 
 def _show(report: StudyReport, json: bool) -> None:
     if json:
-        emit(ReproducedStudy(report.paper, report.origin, report.took_s, report.findings, report.rows))
+        emit(report)
         return
     out = console()
-    for name, found in report.rows.items():
+    for name, found in report.sections.items():
         out.print(f"\n{name} ({report.origin.value})", highlight=False)
         out.print(factor_table(list(found)))
     out.print(findings_text(report))

@@ -7,8 +7,7 @@ import re
 import sys
 from typing import Any
 
-from edgetrain.documents import to_document
-from edgetrain.schema import SCHEMA
+from edgetrain.documents import result_document
 
 # Control characters above those that JSON escapes, and marks that change the direction of text: terminals obey both.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
@@ -20,9 +19,7 @@ def _escape(mark: str) -> str:
 
 def emit(result: Any) -> None:
     """Write a typed result as one JSON document to stdout, its schema version first, and nothing else."""
-    document = to_document(result)
-    if isinstance(document, dict):
-        document = {"schema": document.pop("schema", SCHEMA), **document}
+    document = result_document(result)
     text = _UNPRINTABLE.sub(lambda found: _escape(found[0]), json.dumps(document, indent=2, ensure_ascii=False))
     try:
         text.encode(sys.stdout.encoding or "utf-8")

@@ -56,8 +56,8 @@ def study_markdown(report: StudyReport, command: str, made: str) -> str:
     for letter in dict.fromkeys(finding.letter for finding in report.findings):
         found = [finding for finding in report.findings if finding.letter == letter]
         lines += _finding_markdown(report, found)
-    for section in report.sections:
-        lines += ["", f"## Runs: {section.name}", "", *rows_markdown(section.rows)]
+    for section, rows in report.sections.items():
+        lines += ["", f"## Runs: {section}", "", *rows_markdown(rows)]
     return "\n".join(lines) + "\n"
 
 
@@ -73,8 +73,8 @@ def costs_text(costs: Sequence[SectionCost]) -> RenderableType:
 
 def _scaled(report: StudyReport) -> list[str]:
     """Return by what times and sizes were divided, in words."""
-    speeds = ", ".join(f"{section.name} {section.speed:g}" for section in report.sections if section.speed != 1)
-    shrunk = ", ".join(f"{section.name} by {section.shrink:.3g}" for section in report.sections if section.shrink != 1)
+    speeds = ", ".join(f"{scale.section} {scale.speed:g}" for scale in report.scales if scale.speed != 1)
+    shrunk = ", ".join(f"{scale.section} by {scale.shrink:.3g}" for scale in report.scales if scale.shrink != 1)
     lines = [f"At the board's pace: multiplied by the speed ({speeds})."] if speeds else []
     return [*lines, *([f"Dataset and page cache were divided by the same factor: {shrunk}."] if shrunk else [])]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from edgetrain.analysis import FactorRow, StudyFinding, StudyReport, StudySection
+from edgetrain.analysis import FactorRow, SectionScale, StudyFinding, StudyReport
 from edgetrain.errors import UsageError
 from edgetrain.runner import Plan
 from edgetrain.schema import Origin
@@ -100,9 +100,7 @@ def reproduce(plan: StudyPlan, carry_out: CarryOut, factory_default: FactoryDefa
         origin=plan.origin,
         took_s=sum(section.took_s for section in done.values()),
         findings=tuple(findings),
-        sections=tuple(
-            StudySection(section.name, section.speed, section.shrink, done[section.name].rows)
-            for section in plan.sections
-        ),
+        sections={section.name: done[section.name].rows for section in plan.sections},
+        scales=tuple(SectionScale(section.name, section.speed, section.shrink) for section in plan.sections),
         failed_runs=sum(section.failed for section in done.values()),
     )
