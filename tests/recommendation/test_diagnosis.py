@@ -269,4 +269,4 @@ def test_an_epoch_that_was_cut_short_is_in_no_prediction_and_is_named():
     whole = diagnosis(Training(workers=1, epochs=2, cores=16))
     assert found.recorded_s == pytest.approx(whole.recorded_s)
     assert remedy(found, "num_workers").e2e_s == pytest.approx(remedy(whole, "num_workers").e2e_s, rel=0.01)
-    assert any("left out: cut short" in text for text in found.remedies[0].assumed)
+    assert any("left out: cut short" in text for text in found.notes)

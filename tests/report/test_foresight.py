@@ -94,7 +94,7 @@ def test_what_one_epoch_cannot_show_is_said_in_both():
     model = WhatIfModel(PipelinePredictor(run, summary), summary)
     found = diagnose_run(find_verdict(run, summary), summary, model, None, ChangeFacts())
     shown = printed(show_diagnosis(found))
-    assert "assumed: one epoch only" in shown and "assumed: hand-over from workers" in shown
+    assert "note: one epoch only" in shown and "assumed: hand-over from workers" in shown
     shown = printed(show_whatif(model.answer([model.row({"workers": 2})])))
     assert "note: one epoch only" in shown and "error on the recorded epoch: " in shown
 

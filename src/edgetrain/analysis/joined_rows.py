@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,9 +42,17 @@ class RecordedRows:
     collate_s: Floats
     ship_cpu_s: Floats
     read_bytes: Floats
+    fetches: int  # of the whole run, how often a loader was asked; a second optimizer's step begins without a fetch
 
     def __len__(self) -> int:
         return len(self.epoch)
+
+    def since(self, epoch: int) -> RecordedRows:
+        """Return the rows from an epoch on."""
+        start = int(np.argmax(self.epoch == epoch))
+        columns = {one.name: getattr(self, one.name) for one in fields(self)}
+        cut = {name: values[start:] for name, values in columns.items() if isinstance(values, np.ndarray)}
+        return replace(self, parts=self.parts.take(slice(start, None)), **cut)
 
     @property
     def fetch_s(self) -> Floats:
@@ -100,6 +108,7 @@ def recorded_rows(loop: TrainingLoop) -> RecordedRows:
         collate_s=made("collate_us", S_PER_US),
         ship_cpu_s=made("feeder_cpu_us", S_PER_US),
         read_bytes=made("read_bytes"),
+        fetches=int(np.count_nonzero(minibatches["loader"][parts.wait_rows] >= 0)) if len(rows) else 0,
     )
 
 

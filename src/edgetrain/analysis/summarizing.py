@@ -211,7 +211,9 @@ def _epochs(
                 read_bytes=None if read is None else sum(read.get(one, 0) for one in span.passes),
                 read_requests=_read_requests(run, span.begin_us, end_us),
                 other_load=mean_between(run, "load", "other_share", span.begin_us, end_us),
-                cached_share_before=_share_near(residency, span.begin_us, mark.cached_share_before if mark else None),
+                cached_share_before=_share_near(
+                    residency, span.begin_us, mark.cached_share_before if mark else None, before=place == 0
+                ),
                 cached_share_after=_share_near(residency, end_us, mark.cached_share_after if mark else None),
                 energy_j=spent.joules if spent else None,
                 energy_pm_j=spent.pm_j if spent else None,
@@ -258,13 +260,18 @@ def _read_bytes(workers_table: Table) -> dict[tuple[int, int], int] | None:
     return sums if counted else None
 
 
-def _share_near(residency: Table, at_us: int, recorded: float | None) -> float | None:
-    """Return the cached share of the dataset at the edge of an epoch: as recorded, else from the nearest sample."""
+def _share_near(residency: Table, at_us: int, recorded: float | None, before: bool = False) -> float | None:
+    """Return the cached share of the dataset at the edge of an epoch: as recorded, else from the nearest sample.
+
+    `before`: of the samples until then, if there is one: the first epoch can fill the page cache within moments.
+    """
     if recorded is not None:
         return recorded
     if not len(residency):
         return None
     far = np.abs(residency["at_us"] - at_us)
+    if before and residency["at_us"][0] <= at_us:
+        far = np.where(residency["at_us"] <= at_us, far, np.inf)
     nearest = int(np.argmin(far))
     if far[nearest] > NEAREST_RESIDENCY_S * US_PER_S:
         return None

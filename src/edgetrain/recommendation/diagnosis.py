@@ -68,6 +68,7 @@ class Diagnosis:
     verified: VerifiedRemedy | None
     doubts: tuple[Doubt, ...]
     verdict_reason: str | None = None  # why the verdict is `unknown`
+    notes: tuple[str, ...] = ()  # what the record lacks for remedies, and how wrong the model is of the recorded epochs
 
     def gain_bounds_pct(self, remedy: Remedy) -> tuple[float, float]:
         """Return the least and the largest gain within a remedy's interval."""
@@ -94,6 +95,7 @@ def diagnose_run(
         verified=None,
         doubts=summary.doubts,
         verdict_reason=verdict.reason,
+        notes=() if model is None else model.predictor.notes,
     )
 
 
@@ -133,7 +135,7 @@ def _predict(idea: RemedyIdea, model: WhatIfModel) -> Remedy:
         gain_pct=100.0 * (1.0 - total_s / model.base.total_s.value),
         cost=idea.cost,
         settings=dict(idea.settings),
-        assumed=(*found.assumed, *predictor.base.notes),
+        assumed=found.assumed,
     )
 
 

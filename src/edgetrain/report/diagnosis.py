@@ -42,6 +42,7 @@ def show_diagnosis(diagnosis: Diagnosis) -> RenderableType:
     lines.append(_remedies(diagnosis))
     assumed = dict.fromkeys(text for each in diagnosis.remedies for text in each.assumed)
     lines += [Text(f"assumed: {text}", style="yellow") for text in assumed]
+    lines += [Text(f"note: {text}", style="yellow") for text in diagnosis.notes]
     if diagnosis.verified is not None:
         lines.append(_verified(diagnosis.verified))
     lines += [Text(f"doubt about the run: {doubt.text}", style="yellow") for doubt in diagnosis.doubts]

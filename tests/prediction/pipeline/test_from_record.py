@@ -288,6 +288,68 @@ def test_an_epoch_that_was_cut_short_is_left_out_and_named():
     assert "epoch 2 (14 minibatches) left out: cut short; whole ones have 80 minibatches" in found.notes
 
 
+def slowed(training, factor, *, waits=False):
+    """Return a run whose first epoch something else slowed: its steps, or the loop's waits for data."""
+    run = training.run()
+    main, made = run.main.minibatches, run.main.workers
+    columns = {name: main[name].copy() for name in main.names}
+    fetched = {name: made[name].copy() for name in made.names}
+    instants = [columns[n] for n in columns if n.endswith("_us") and n not in ("queued_us", "cpu_us")]
+    moved = [fetched[n] for n in ("began_us", "fetched_us")]
+    for row in np.flatnonzero(columns["epoch"] == 0):
+        more = int((factor - 1) * training.step_s * 1e6)
+        for each in instants:
+            each[row + 1 :] += more
+        for each in moved:
+            each[row + 1 :] += more
+        later = (
+            ("ready_us", "copying_us", "copied_us", "launched_us", "done_us") if waits else ("launched_us", "done_us")
+        )
+        for name in later:
+            columns[name][row] += more
+        if waits:
+            fetched["fetched_us"][row] += more
+    process = Process(run.main.facts, ArrayTable(columns), ArrayTable(fetched))
+    return replace(run, processes=(process,))
+
+
+ON_CPU = Training(workers=0, fetch_s=0.004, step_s=0.02, compute=ComputeFacts("cpu", "cpu", None))
+
+
+def test_a_first_epoch_whose_steps_something_else_slowed_is_left_out_and_named():
+    run = slowed(ON_CPU, 8)
+    found = read_pipeline(run, summarize(run))
+    assert [epoch.epoch for epoch in found.epochs] == [1, 2]
+    assert found.costs.step.step_s.mean() == pytest.approx(0.02, rel=0.02)
+    (note,) = found.notes
+    assert note.startswith("epoch 0 left out: its steps took 160 ms on average, those of later epochs 20 ms")
+
+
+def test_a_first_epoch_that_waits_longer_for_data_is_the_trainings_own():
+    run = slowed(ON_CPU, 8, waits=True)
+    found = read_pipeline(run, summarize(run))
+    assert [epoch.epoch for epoch in found.epochs] == [0, 1, 2] and found.notes == ()
+
+
+def test_a_minibatch_of_two_optimizers_has_one_fetch():
+    run = ON_CPU.run()
+    known = run.main.minibatches
+    counted = {"forwards": 3, "forwards_after": 0, "backwards": 1, "thread": 0, "site": 0, "reaches_back": -1}
+    rows = []
+    for row in range(len(known)):
+        first = {name: int(known[name][row]) for name in known.names} | counted | {"epoch": -1, "idle_us": -1}
+        ended = first["done_us"]
+        nothing = dict.fromkeys(("loader", "generation", "batch", "worker", "sent_us", "samples", "site"), -1)
+        second = dict.fromkeys(("asked_us", "ready_us"), ended) | {"launched_us": ended + 15, "done_us": ended + 15}
+        rows.append(first | {"steps": 1, "other_steps": 0, "optimizer": 0})
+        rows.append(first | nothing | second | {"steps": 0, "other_steps": 1, "optimizer": 1})
+    table = ArrayTable({name: np.array([each[name] for each in rows], np.int64) for name in rows[0]})
+    gan = replace(run, processes=(Process(run.main.facts, table, run.main.workers),))
+    found = read_pipeline(gan, summarize(gan))
+    assert [epoch.minibatches for epoch in found.epochs] == [80, 80, 80]
+    assert found.costs.fetch_cpu_s.mean() == pytest.approx(0.004, rel=0.02)
+
+
 def test_epochs_that_differ_a_little_are_all_whole():
     found = read(Training(workers=1, epochs=3, last_minibatches=76))
     assert len(found.epochs) == 3 and not found.notes

@@ -48,12 +48,16 @@ from edgetrain.prediction.pipeline.recorded_storage import (
     samples_of,
 )
 from edgetrain.prediction.pipeline.setting import PipelineSetting
+from edgetrain.prediction.pipeline.steps import WARM_UP_STEPS
 from edgetrain.record import LoaderFacts, Run
 from edgetrain.schema import Experiment
-from edgetrain.units import spell_bytes
+from edgetrain.units import spell_bytes, spell_seconds
 
 MAX_UNEVEN = 0.05  # of the minibatches may have had no fetch or several
 WHOLE = 0.9  # of the usual number of minibatches: an epoch with fewer was cut short
+# How much longer than later ones the steps of a first epoch take that something else slowed, and the least share of the
+# epoch's additional time that its steps account for: slow fetches of a first epoch are the training's own.
+DISTURBED_STEPS, DISTURBED_SHARE = 1.5, 0.5
 ONE_EPOCH = "one epoch only: what differs between the first epoch and later ones is assumed"
 NO_CORES = "the number of cores was not recorded: one is assumed"
 
@@ -112,6 +116,10 @@ def read_pipeline(run: Run, summary: Summary, memory: TrainingMemory | None = No
     recorded = known_dataset(summary, samples)
     dataset = recorded or dataset_from_reads(rows, summary, samples)
     missed = tuple(missed_share(rows, epoch, batch_size, dataset) for epoch in summary.epochs)
+    disturbed = missed[0] <= COLD_SHARE and _disturbed_first(rows, summary.epochs)
+    if disturbed:
+        summary, missed = replace(summary, epochs=summary.epochs[1:]), missed[1:]
+        rows = rows.since(summary.epochs[0].epoch)
     known_cores, cpu_share = _cores(summary), _cpu_share(summary)
     cores = known_cores or 1.0
     others, load = _other_load(run, summary, cores)
@@ -142,7 +150,7 @@ def read_pipeline(run: Run, summary: Summary, memory: TrainingMemory | None = No
         missed_shares=missed,
         other_load=load,
         memory=memory,
-        notes=tuple(_notes(every, summary, known_cores, dataset if recorded is None else None)),
+        notes=tuple(_notes(every, summary, known_cores, dataset if recorded is None else None, samples, disturbed)),
         most_cores=_most_cores(summary),
         machine_cores=float(summary.device.cores) if summary.device.cores else None,
         iterable=bool(loader and loader.iterable),
@@ -150,22 +158,49 @@ def read_pipeline(run: Run, summary: Summary, memory: TrainingMemory | None = No
     )
 
 
+def _disturbed_first(rows: RecordedRows, epochs: Sequence[EpochSummary]) -> bool:
+    """Return whether something else slowed the steps of the first epoch, and that is why it took longer."""
+    if len(epochs) < 2:
+        return False
+    compute_s = rows.parts.compute_s
+    first = np.flatnonzero(rows.epoch == epochs[0].epoch)[WARM_UP_STEPS:]
+    later = np.isin(rows.epoch, [epoch.epoch for epoch in epochs[1:]])
+    if not len(first) or compute_s[first].mean() <= DISTURBED_STEPS * compute_s[later].mean():
+        return False
+    longer_s = epochs[0].e2e_s - float(np.median([epoch.e2e_s for epoch in epochs[1:]]))
+    computed_s = epochs[0].compute_s - float(np.median([epoch.compute_s for epoch in epochs[1:]]))
+    return computed_s > DISTURBED_SHARE * longer_s
+
+
 def _notes(
-    every: Sequence[EpochSummary], summary: Summary, known_cores: float, guessed: DatasetOnMedium | None
+    every: Sequence[EpochSummary],
+    summary: Summary,
+    known_cores: float,
+    guessed: DatasetOnMedium | None,
+    taken: int,
+    disturbed: bool,
 ) -> Iterator[str]:
-    """Yield what the record lacks; `guessed` is a dataset whose size is known from its reads alone."""
-    left_out = [epoch for epoch in every if epoch not in summary.epochs]
+    """Yield what the record lacks; `guessed` is a dataset whose size is known from the reads of `taken` samples."""
+    whole = whole_epochs(every)
+    if disturbed:
+        steps_s = [epoch.compute_s / epoch.minibatches for epoch in (whole[0], *summary.epochs)]
+        yield (
+            f"epoch {whole[0].epoch} left out: its steps took {spell_seconds(steps_s[0])} on average, those of later "
+            f"epochs {spell_seconds(float(np.median(steps_s[1:])))}, and reads do not explain that"
+        )
+    left_out = [epoch for epoch in every if epoch not in whole]
     if left_out:
         shown = ", ".join(f"{epoch.epoch} ({epoch.minibatches} minibatches)" for epoch in left_out)
         plural = "s" if len(left_out) > 1 else ""
-        yield f"epoch{plural} {shown} left out: cut short; whole ones have {summary.epochs[0].minibatches} minibatches"
+        yield f"epoch{plural} {shown} left out: cut short; whole ones have {whole[0].minibatches} minibatches"
     if len(summary.epochs) == 1:
         yield ONE_EPOCH
     if not known_cores:
         yield NO_CORES
     if guessed is not None:
         size = f"{spell_bytes(guessed.total_bytes)} in {guessed.samples} samples"
-        yield f"dataset taken from what the first epoch read: {size}; record the run with --dataset FOLDER to know it"
+        part = f", from the {taken} of them that it took" if guessed.samples > taken else ""
+        yield (f"dataset taken from what the first epoch read: {size}{part}; record it with --dataset FOLDER to know")
 
 
 def _persistent(run: Run, loader: LoaderFacts | None, workers: int) -> bool:
@@ -200,10 +235,10 @@ def _check(run: Run, summary: Summary, rows: RecordedRows) -> None:
         )
     if summary.epochs[0].fetch_stall_s is None:
         raise PredictError(f"{run.id} has no data loader that could be watched: nothing is known about its fetches")
-    fetches = len(rows.parts.asked_us)
-    if abs(fetches - len(rows)) > MAX_UNEVEN * len(rows):
+    if abs(rows.fetches - len(rows)) > MAX_UNEVEN * len(rows):
         raise PredictError(
-            f"{run.id} has {fetches} fetches for {len(rows)} minibatches; the model describes one fetch per minibatch"
+            f"{run.id} has {rows.fetches} fetches for {len(rows)} minibatches; the model describes one fetch per "
+            "minibatch"
         )
     if np.isnan(rows.fetch_s).mean() > 0.5:
         raise PredictError(

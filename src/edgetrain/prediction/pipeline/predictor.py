@@ -117,12 +117,15 @@ class PipelinePredictor:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the record lacks, and how wrong the model is where it is very wrong."""
+        return (*self.base.notes, *self._notes, *self.warnings)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """How wrong the model is of the recorded epochs, where it is very wrong."""
         error = max(abs(self.pipeline.first_error), abs(self.pipeline.later_error))
         if error <= LARGE_ERROR:
-            return (*self.base.notes, *self._notes)
+            return ()
         return (
-            *self.base.notes,
-            *self._notes,
             f"the model reproduces the recorded epochs only within {expm1(error):.0%}: something that it does not "
             "describe takes time, so its answers are uncertain",
         )
@@ -242,7 +245,8 @@ class PipelinePredictor:
         if "hand-over" in costs.assumed and setting.workers:
             found.append("hand-over from workers: the record does not show it")
         if "cold read" in costs.assumed and setting.medium is not None:
-            found.append("CPU time of reads from the medium: the run read nothing")
+            read = "too few fetches of the run read" if max(self.base.missed_shares) > 0 else "the run read nothing"
+            found.append(f"CPU time of reads from the medium: {read}")
         if "warm fetch" in costs.assumed:
             found.append("fetches without reads: every fetch of the run read from the medium")
         if setting.batch_size != base.batch_size and "batch size" in costs.assumed:
