@@ -34,7 +34,8 @@ def cached(dataset: Any, ram: str | int = "1GiB", read: str | None = None, load:
 
     `read` names the dataset's method that returns the bytes of a file, `load` one that returns the same object each
     time it is called with the same arguments. Left out, `read`, `load` and `loader` are looked for, in this order.
-    `load="__getitem__"` caches whole samples. Call it before the DataLoader is made.
+    `load="__getitem__"` caches whole samples. The dataset is changed in place; a copy of it is not cached. Call it
+    before the DataLoader is made.
     """
     if read is not None and load is not None:
         raise CacheRefused("give either read=%r or load=%r: one step is cached" % (read, load))
