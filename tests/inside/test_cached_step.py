@@ -18,7 +18,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset
 import edgetrain
 from edgetrain.inside import cache as cache_module
 from edgetrain.inside import shared_cache
-from edgetrain.inside.cached_step import CachedStep, CacheRefused, replacement_of
+from edgetrain.inside.cached_step import CHECKED_LOADS, MAX_CHECKS, CachedStep, CacheRefused, replacement_of
 from edgetrain.inside.shared_cache import SharedCache
 
 COUNT = 12
@@ -142,6 +142,17 @@ def test_other_instances_and_classes_below_are_not_affected() -> None:
     for _ in range(2):
         assert [int(one[2]) for one in (first, second, below)] == [2, 102, 1002]
     assert len(second.loaded) == 2 and isinstance(below.load, CachedStep) and not isinstance(second.load, CachedStep)
+
+
+def test_values_are_made_twice_for_some_of_each_process_and_of_all_together() -> None:
+    kept: Any = edgetrain.cached(Keeps(), "1MiB")
+    for index in range(90):
+        kept.load(index)
+    assert len(kept.loaded) == 90 + CHECKED_LOADS
+    kept.load._unchecked = 100  # as in further workers
+    for index in range(90, 180):
+        kept.load(index)
+    assert len(kept.loaded) == 180 + MAX_CHECKS
 
 
 class Static(Keeps):

@@ -15,11 +15,12 @@ import sys
 from typing import Any, Callable
 
 from .cached_values import dumps, key_of, loads, same
-from .shared_cache import COPIED, NEVER_USED, NOT_A_KEY, SharedCache
+from .shared_cache import CHECKS_AT, COPIED, NEVER_USED, NOT_A_KEY, SAMPLES_AT, SharedCache
 
 SAMPLES = "__getitem__"
 CHECKED_LOADS = 8  # outputs of a step made twice, in each process
 CHECKED_SAMPLES = 16  # the same for whole samples
+MAX_CHECKS = 64  # in all processes: a loader may start new workers for each epoch
 MAX_UNUSED_SAMPLES = 1000  # or one epoch: a step that was not called until then is not where samples come from
 FILE_TYPES = (bytes, bytearray, memoryview)  # what a read step returns; the place is written behind the bytes
 
@@ -121,7 +122,8 @@ class CachedStep(Replacement):
         value = self._dumps(result)
         if self._unchecked:
             self._unchecked -= 1
-            self._check(args, kwargs, value)
+            if self.cache.count(CHECKS_AT) < MAX_CHECKS:
+                self._check(args, kwargs, value)
         self.cache.put(key, value)
         return result
 
@@ -191,7 +193,7 @@ class SampleCounter(Replacement):
 
     def __call__(self, index: Any) -> Any:
         used = self.cache.values or self.cache.left_out
-        if used or self.cache.count_sample() >= self.limit:
+        if used or self.cache.count(SAMPLES_AT) >= self.limit:
             self.owner.__dict__.pop(_place(SAMPLES), None)
             if not used:
                 self.cache.warn_once(

@@ -24,6 +24,7 @@ HEADER = struct.Struct("<QQQQ")  # slots, next free byte, values, values that di
 NUMBER = struct.Struct("<Q")
 WARNED_AT = HEADER.size  # the warnings that some process has given, one bit each
 SAMPLES_AT = WARNED_AT + NUMBER.size  # samples made while nothing had been cached
+CHECKS_AT = SAMPLES_AT + NUMBER.size  # values made twice
 SLOT = struct.Struct("<16sQQ")  # digest of the key, length, offset (0: not visible yet)
 HEADER_BYTES = 64
 DIGEST_BYTES = 16
@@ -125,10 +126,10 @@ class SharedCache:
             SLOT.pack_into(self._memory, place, digest, length, free)
         return True
 
-    def count_sample(self) -> int:
-        """Count a sample; return how many were counted before, in all processes together (about: without a lock)."""
-        (before,) = NUMBER.unpack_from(self._memory, SAMPLES_AT)
-        NUMBER.pack_into(self._memory, SAMPLES_AT, before + 1)
+    def count(self, what: int) -> int:
+        """Count samples or checks; return the number before, in all processes together (about: without a lock)."""
+        (before,) = NUMBER.unpack_from(self._memory, what)
+        NUMBER.pack_into(self._memory, what, before + 1)
         return before
 
     def warn_once(self, which: int, message: str, stacklevel: int = 4) -> None:
