@@ -19,7 +19,7 @@ from typing import Any
 
 from .available import available_bytes
 from .cached_step import SAMPLES, CachedStep, CacheRefused, Replaceable, SampleCounter, drop_copied, replacement_of
-from .shared_cache import SharedCache, reserved_bytes
+from .shared_cache import SharedCache, has_open_caches, reserved_bytes
 
 READ_NAMES = ("read",)
 LOAD_NAMES = ("load", "loader")
@@ -99,11 +99,9 @@ def _no_samples(kind: type) -> str:
 
 def _shared(ram: str | int, dataset: Any) -> SharedCache:
     budget = parse_ram(ram)
-    available = available_bytes()
-    reserved = reserved_bytes()
-    if available is not None and reserved and budget + reserved > available:
-        gc.collect()  # a dataset that is no longer used may still hold its cache
-        available, reserved = available_bytes(), reserved_bytes()
+    if has_open_caches():
+        gc.collect()  # a dataset that is no longer used, as of the fold before, may still hold its cache
+    available, reserved = available_bytes(), reserved_bytes()
     if available is not None and budget + reserved > available:
         raise CacheRefused(
             "a cache of %.2f GB does not fit: %.2f GB of memory are available%s; give a smaller ram"

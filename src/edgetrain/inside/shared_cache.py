@@ -191,6 +191,11 @@ def open_cache(path: str, made_by: int, file: tuple[int, int], budget_bytes: int
     return cache
 
 
+def has_open_caches() -> bool:
+    """Return whether this process has any cache in memory."""
+    return bool(_open)
+
+
 def reserved_bytes() -> int:
     """Return what the caches of this process may still fill."""
     return sum(max(0, cache.budget_bytes - cache.used_bytes) for cache in list(_open.values()))
