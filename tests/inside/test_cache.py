@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import multiprocessing
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import edgetrain
 from edgetrain.inside.available import available_bytes
 from edgetrain.inside.cache import parse_ram
 from edgetrain.inside.cached_step import CachedStep, CacheRefused, replacement_of
+from edgetrain.inside.sample_check import random_sample
 from edgetrain.inside.shared_cache import VALUE_BYTES, SharedCache
 
 COUNT = 24
@@ -204,11 +206,20 @@ def test_a_step_that_is_random_is_refused(pictures: Path) -> None:
 
 def test_whole_samples_are_cached_only_where_the_same_index_gives_the_same_sample(pictures: Path) -> None:
     with pytest.raises(CacheRefused, match="sample 0 of Reads is different each time"):
-        edgetrain.cached(Reads(pictures), "1MiB", load="__getitem__")[0]
+        edgetrain.cached(Reads(pictures), "1MiB", load="__getitem__")
     kept = edgetrain.cached(Plain(), "1MiB", load="__getitem__")
     for _ in range(2):
         assert all(torch.equal(kept[index][0], Plain()[index][0]) for index in range(COUNT))
     assert replacement_of(kept, "__getitem__").cache.values == COUNT
+
+
+class Hangs(Plain):
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(60.0)
+
+
+def test_a_dataset_that_cannot_be_looked_at_in_time_is_left_to_the_check_in_training() -> None:
+    assert random_sample(Hangs(), within_s=0.1) is None
 
 
 def test_whole_samples_of_a_subset_are_cached_although_it_gives_a_minibatch_at_once() -> None:

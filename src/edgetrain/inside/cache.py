@@ -18,7 +18,17 @@ import sys
 from typing import Any
 
 from .available import available_bytes
-from .cached_step import SAMPLES, CachedStep, CacheRefused, Replaceable, SampleCounter, drop_copied, replacement_of
+from .cached_step import (
+    SAMPLES,
+    CachedStep,
+    CacheRefused,
+    Replaceable,
+    SampleCounter,
+    drop_copied,
+    random_samples,
+    replacement_of,
+)
+from .sample_check import random_sample
 from .shared_cache import SharedCache, has_open_caches, reserved_bytes
 
 READ_NAMES = ("read",)
@@ -46,6 +56,10 @@ def cached(dataset: Any, ram: str | int = "1GiB", read: str | None = None, load:
         owner, name, is_read = _find_step(dataset, read, load)
     _check_replaceable(owner, name)
     cache = _shared(ram, dataset)
+    if name == SAMPLES:
+        index = random_sample(dataset)
+        if index is not None:
+            raise random_samples(index, dataset)
     CachedStep(owner, name, cache, is_read).install()
     if name == SAMPLES:
         if hasattr(owner, "__getitems__"):  # it fetches past the cache (torch asks for it, and Subset has it)

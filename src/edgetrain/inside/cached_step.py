@@ -10,11 +10,10 @@ from __future__ import annotations
 import copy
 import inspect
 import os
-import random
-import sys
 from typing import Any, Callable
 
 from .cached_values import dumps, key_of, loads, same
+from .randomness import OtherRandomness
 from .shared_cache import CHECKS_AT, COPIED, NEVER_USED, NOT_A_KEY, SAMPLES_AT, SharedCache
 
 SAMPLES = "__getitem__"
@@ -27,6 +26,14 @@ FILE_TYPES = (bytes, bytearray, memoryview)  # what a read step returns; the pla
 
 class CacheRefused(ValueError):
     """This dataset cannot be cached as asked; the message shows what to change."""
+
+
+def random_samples(index: Any, dataset: Any) -> CacheRefused:
+    """Return the refusal of a dataset whose sample at this index is another each time."""
+    return CacheRefused(
+        "sample %s of %s is different each time, so samples cannot be cached: name a step below its random part, with "
+        "read='NAME' (the bytes of a file) or load='NAME'" % (index, type(dataset).__name__)
+    )
 
 
 class Replaceable:
@@ -161,15 +168,12 @@ class CachedStep(Replacement):
 
     def _check(self, args: Any, kwargs: Any, value: bytes) -> None:
         """Refuse a step that returns something else when it is called again; random numbers are as before after it."""
-        with _other_randomness():
+        with OtherRandomness():
             again = self.original()(*args, **kwargs)
         if self._dumps(again) == value or same(loads(value), again):
             return
         if self.name == SAMPLES:
-            raise CacheRefused(
-                "sample %s of %s is different each time, so samples cannot be cached: name a step below its random "
-                "part, with read='NAME' (the bytes of a file) or load='NAME'" % (args[0], type(self.owner).__name__)
-            )
+            raise random_samples(args[0], self.owner)
         raise CacheRefused(
             "%s returns different things for the same arguments, so its output cannot be cached: move what is "
             "random (augmentation) out of it" % self.label
@@ -240,25 +244,6 @@ def _file_value(found: memoryview) -> Any:
     if place < 2:
         return FILE_TYPES[place](data)
     return memoryview(bytes(data) if place == 2 else bytearray(data))
-
-
-class _other_randomness:
-    """Other random numbers within it; those of Python, numpy and torch are as before after it."""
-
-    def __enter__(self) -> None:
-        self._restore: list[tuple[Callable[[Any], Any], Any]] = [(random.setstate, random.getstate())]
-        numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-        if numpy is not None:
-            self._restore.append((numpy.random.set_state, numpy.random.get_state()))
-            numpy.random.seed(random.randrange(2**31))
-        if torch is not None:
-            self._restore.append((torch.set_rng_state, torch.get_rng_state()))
-            torch.random.default_generator.manual_seed(random.randrange(2**31))
-        random.seed(random.randrange(2**31))
-
-    def __exit__(self, *error: Any) -> None:
-        for restore, state in self._restore:
-            restore(state)
 
 
 def _give_up_pages(args: Any) -> None:
