@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import multiprocessing
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
 import edgetrain
 from edgetrain.inside.available import available_bytes
-from edgetrain.inside.cache import CachedStep, CacheRefused, dumps, parse_ram
+from edgetrain.inside.cache import parse_ram
+from edgetrain.inside.cached_step import CachedStep, CacheRefused, replacement_of
+from edgetrain.inside.sample_check import random_sample
 from edgetrain.inside.shared_cache import VALUE_BYTES, SharedCache
 
 COUNT = 24
@@ -202,12 +205,21 @@ def test_a_step_that_is_random_is_refused(pictures: Path) -> None:
 
 
 def test_whole_samples_are_cached_only_where_the_same_index_gives_the_same_sample(pictures: Path) -> None:
-    with pytest.raises(CacheRefused, match="is different each time"):
+    with pytest.raises(CacheRefused, match="sample 0 of Reads is different each time"):
         edgetrain.cached(Reads(pictures), "1MiB", load="__getitem__")
     kept = edgetrain.cached(Plain(), "1MiB", load="__getitem__")
     for _ in range(2):
         assert all(torch.equal(kept[index][0], Plain()[index][0]) for index in range(COUNT))
-    assert kept.cache.values == COUNT
+    assert replacement_of(kept, "__getitem__").cache.values == COUNT
+
+
+class Hangs(Plain):
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(60.0)
+
+
+def test_a_dataset_that_cannot_be_looked_at_in_time_is_left_to_the_check_in_training() -> None:
+    assert random_sample(Hangs(), within_s=0.1) is None
 
 
 def test_whole_samples_of_a_subset_are_cached_although_it_gives_a_minibatch_at_once() -> None:
@@ -216,7 +228,7 @@ def test_whole_samples_of_a_subset_are_cached_although_it_gives_a_minibatch_at_o
     kept = edgetrain.cached(part, "1MiB", load="__getitem__")
     samples = torch.cat([batch[1] for batch in DataLoader(kept, batch_size=4)])
     assert samples.tolist() == [*range(0, COUNT, 2)]
-    assert kept.cache.values == COUNT // 2
+    assert replacement_of(kept, "__getitem__").cache.values == COUNT // 2
 
 
 def test_a_cached_sample_that_is_changed_in_place_stays_as_it_was() -> None:
@@ -335,16 +347,6 @@ def test_a_table_holds_two_values_per_sample_and_leaves_the_rest_out() -> None:
     assert cache.get(b"more 999") is None
 
 
-def test_equal_tensors_are_written_as_equal_bytes_and_read_back() -> None:
-    import pickle
-
-    for dtype in (torch.float32, torch.bfloat16, torch.bool, torch.int64):
-        first, second = torch.ones((2, 3)).to(dtype), torch.ones((2, 3)).to(dtype)
-        assert dumps([first]) == dumps([second])
-        (back,) = pickle.loads(dumps([first]))
-        assert back.dtype == dtype and torch.equal(back, first)
-
-
 def test_a_table_has_places_for_many_small_values_of_few_samples() -> None:
     cache = SharedCache(16 << 20, 4)  # clips of many frames
     frames = [cache.put(b"frame %d" % number, bytes(VALUE_BYTES)) for number in range(2100)]
@@ -386,8 +388,7 @@ def test_an_index_of_numpy_or_torch_is_the_index(step: str) -> None:
     for index in (*range(COUNT), *np.arange(COUNT), *order, *np.arange(COUNT, dtype=np.uint8)):
         assert kept[index].tolist() == [float(index)] * 3
     assert len(dataset.loaded) == loaded
-    cache = kept.cache if step == "__getitem__" else kept.load.cache
-    assert cache.values == COUNT
+    assert replacement_of(kept, step).cache.values == COUNT
 
 
 def test_arguments_that_are_no_index_are_told_apart_by_their_values() -> None:
@@ -407,9 +408,10 @@ def test_arguments_that_are_no_index_are_told_apart_by_their_values() -> None:
     assert step.cache.values == len(calls)
     assert [step(*given, **named) for given, named in calls] == first and len(dataset.loaded) == made
     assert step((np.int64(1), torch.tensor(2))) == first[5] and step(np.str_("1")) == first[3]
-    with open("/dev/null") as file:  # cannot be a key: the step is called each time
+    # Cannot be a key: the step is called each time.
+    with open("/dev/null") as file, pytest.warns(RuntimeWarning, match=r"Takes\.load .* cannot be the key") as warned:
         assert step(file) and step(file)
-    assert len(dataset.loaded) == made + 2 and step.cache.values == len(calls)
+    assert len(warned) == 1 and len(dataset.loaded) == made + 2 and step.cache.values == len(calls)
 
 
 class Opening(ByIndex):

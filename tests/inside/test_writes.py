@@ -140,8 +140,8 @@ HARMLESS = {
         "os.open('/proc/%d/fd/%d' % (os.getpid(), fd), os.O_RDWR); open('/dev/stdout', 'w')"
     ),
     "a shared cache in a worker that was spawned": (
-        "from edgetrain.inside.shared_cache import SharedCache\n"
-        "import pickle; pickle.loads(pickle.dumps(SharedCache(1 << 20, 10))).put(b'key', b'value')"
+        "from edgetrain.inside import shared_cache\nimport pickle\ncache = shared_cache.SharedCache(1 << 20, 10)\n"
+        "shared_cache._open.clear()  # as in another process\npickle.loads(pickle.dumps(cache)).put(b'key', b'value')"
     ),
     "a file without a name": "os.write(os.open(tempfile.gettempdir(), os.O_TMPFILE | os.O_RDWR), b'1')",
 }
