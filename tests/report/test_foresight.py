@@ -191,6 +191,23 @@ def test_what_was_tried_is_shown_per_run_or_per_minibatch():
     assert "measured 20 ms (25 ms without it), outside the interval; gain +20 %, 90 % interval +15 to +25 %" in shown
 
 
+def test_on_a_machine_that_is_slower_now_gains_are_compared():
+    tried = VerifiedRemedy(
+        "num_workers=4", "r", 0.0328, 0.0225, 0.048, 0.0568, 41.0, "steady minibatch", 35.0, 47.0, 0.0962, 0.045
+    )
+    assert tried.held and tried.slowdown == pytest.approx(2.14, abs=0.01)
+    shown = printed(show_diagnosis(found_of(Training().run(), verified=tried)), 500)
+    assert "without it the run was recorded at 45 ms, so the machine is 2.1 times slower now than then" in shown
+    assert "predicted +27 % (90 % interval -7 to +50 %), measured +41 %, 90 % interval +35 to +47 %" in shown
+    assert "the measured gain is inside the predicted interval" in shown
+    assert not replace(tried, measured_s=0.11).held
+    as_before = replace(tried, before_s=0.05)
+    assert as_before.slowdown == 1.0 and not as_before.held
+    assert "2 times faster" in printed(
+        show_diagnosis(found_of(Training().run(), verified=replace(tried, before_s=0.0225))), 500
+    )
+
+
 def test_every_verdict_has_a_meaning():
     from edgetrain.analysis import diagnosis
 
