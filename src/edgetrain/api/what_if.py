@@ -12,7 +12,7 @@ from edgetrain.api.mode_effects import ModeEffects
 from edgetrain.api.profiled import ProfiledSource
 from edgetrain.api.records import RunLike, StoreLike, open_run
 from edgetrain.api.records import summarize as sum_up
-from edgetrain.api.repeats import began_alike, check_repeats, find_repeats
+from edgetrain.api.repeats import began_alike, check_repeats, find_repeats, why_not_alike
 from edgetrain.errors import UsageError
 from edgetrain.lab import media as lab_media
 from edgetrain.lab import preset as lab_preset
@@ -112,8 +112,8 @@ def model_of(
     notes = []
     if len(seconds) < len(others):
         notes.append(
-            f"{len(seconds)} of {len(others)} other runs of this setting are used for the intervals: single epochs are "
-            "compared only where they began with as much of the dataset in the page cache"
+            f"{len(seconds)} of {len(others)} other runs of this setting are used for the intervals: "
+            f"{why_not_alike(summary)}"
         )
     return WhatIfModel(PipelinePredictor(run, summary, seconds, training_memory(summary), notes), summary)
 
