@@ -12,6 +12,7 @@ from edgetrain.schema import Doubt, Scalar
 
 WORTH_PCT = 3.0  # a predicted gain below this is not worth a change
 COSTLIER_PCT = 1.0  # more workers are preferred to fewer if they gain this much more
+NO_EFFECT_PCT = 1.0  # a predicted gain or loss below this is none
 MAX_REMEDIES = 12
 MOVED = 0.15  # of the recorded time, by which the same setting takes longer or shorter now: beyond, gains are compared
 # What the seconds of a tried remedy are of: as many epochs as were recorded, or one minibatch in trials of a command.
@@ -126,6 +127,8 @@ def rank_remedies(verdict: LimitVerdict, model: WhatIfModel, facts: ChangeFacts)
     bound = verdict.verdict in (COMPUTE, LAUNCH)
     for idea in ideas_for(model, facts, bound, verdict.stream):
         remedy = _predict(idea, model) if idea.step_times is None else _assume(idea, model, verdict, idea.step_times)
+        if idea.kind == "storage" and remedy.gain_pct < -NO_EFFECT_PCT:
+            continue  # the present medium is faster
         held = best.get(idea.kind)
         if held is None or remedy.gain_pct > held.gain_pct + COSTLIER_PCT:
             best[idea.kind] = remedy
