@@ -18,7 +18,7 @@ from edgetrain.units import spell_seconds
 
 WIDTH, HEIGHT, MARGIN, TOP = 720, 400, 70, 64  # px of a drawing
 CHARACTER, LINE = 6.8, 16  # px, of text as large as it is drawn here
-SHIFT = 4.0  # px, by which the two series of a drawing lie apart
+SHIFT = 4.0  # px, by which each of the two series is moved sideways
 BAR, BLOCK, SHADED = 40, "█", "▒"  # characters of a bar
 SAME = 0.01  # relative: durations that differ by less are the same
 END_TO_END, STALL = "#2563a8", "#c03a2b"

@@ -16,7 +16,7 @@ START = (
     "first, cold: the page cache does not hold the dataset when the training begins; first, warm: it holds as much of "
     "it as fits (cache=cold, cache=warm)"
 )
-NAME = 26  # characters of a setting, in a table that does not have room for more
+NAME = 26  # characters of a setting, in a line of the narrower tables
 SMALL_ERROR_PCT = 0.5  # of the model: below, it is not mentioned
 
 
