@@ -90,7 +90,7 @@ def draw_sweep(answer: WhatIfAnswer) -> str:
     widest = CHARACTER * max(map(len, labels))
     sloped = not numbers and widest > spacing - CHARACTER  # names are all shown, of numbers some
     bottom = HEIGHT - MARGIN
-    height = HEIGHT + (round(0.6 * widest) if sloped else 0)
+    height = HEIGHT + (round(0.75 * widest) if sloped else 0)
     top_s = max(each.hi for each in times.e2e_s) * 1.05 or 1.0
 
     def y(seconds: float) -> float:
@@ -114,7 +114,7 @@ def draw_sweep(answer: WhatIfAnswer) -> str:
     every = max(1, -int(-(widest + CHARACTER) // spacing)) if numbers else 1
     for place, (x, label) in enumerate(zip(xs, labels, strict=True)):
         if sloped:
-            out.append(_text(x, bottom + LINE, label, anchor="end", slope=-35))
+            out.append(_text(x, bottom + LINE, label, anchor="end", slope=-50))
         elif place % every == 0:
             out.append(_text(x, bottom + LINE, label))
     shift = min(SHIFT, spacing / 4)
