@@ -82,6 +82,13 @@ def spell_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def spell_gain_pct(gain_pct: float, digits: int = 0) -> str:
+    """Spell a gain in time: `+12 %`; of what takes twice as long or longer: `53 times as long`."""
+    if gain_pct <= -100.0:
+        return f"{spell(1.0 - gain_pct / 100.0)} times as long"
+    return f"{round(gain_pct, digits) + 0.0:+.{digits}f} %"  # + 0.0: no minus before a zero
+
+
 def spell_hz(hertz: float | None) -> str:
     """Spell a clock for people, in MHz as boards' manuals do."""
     if hertz is None or not math.isfinite(hertz):

@@ -125,8 +125,8 @@ def test_the_evidence_is_numbers_of_the_run():
 def test_the_sentence_names_the_cause_and_what_to_do_next():
     summary = summarize(Training(workers=0).run())
     assert verdict_sentence(summary) == (
-        "pre-processing (70% of the time) limits this training; edgetrain diagnose made shows what each remedy would "
-        "gain"
+        "pre-processing (70% of the time) limits this training; edgetrain diagnose made shows the evidence and, where "
+        "it can be predicted, what each remedy would gain"
     )
     bound = summarize(Training(workers=1, fetch_s=0.01, step_s=0.1).run())
     assert verdict_sentence(bound).startswith("compute limits this training: 9")
@@ -165,6 +165,24 @@ def test_a_loop_without_a_loader_has_no_stall_in_its_evidence():
     found = find_verdict(run, unseen)
     assert found.verdict == UNKNOWN
     assert not {"stall", "compute"} & {each.fact for each in found.evidence}
+
+
+def test_the_evidence_says_whose_shares_these_are_where_several_processes_trained():
+    run = Training(workers=1).run()
+    second = replace(run.main, facts=replace(run.main.facts, rank=1))
+    texts = [each.text for each in find_verdict(replace(run, processes=(run.main, second)), summarize(run)).evidence]
+    assert texts[0] == "2 processes trained; shares and times are those of the slowest"
+    assert not any("processes trained" in each.text for each in find_verdict(run, summarize(run)).evidence)
+
+
+def test_bytes_of_a_first_epoch_are_not_called_data_where_no_dataset_is_known():
+    run = Training(workers=0, fetch_s=0.005, cold_read_s=0.14, epochs=2).run()
+    texts = [each.text for each in find_verdict(run, summarize(run)).evidence if each.fact == "read_first"]
+    assert texts and texts[0].endswith("of the dataset")
+    about = replace(run.manifest.workload, dataset_bytes=None)
+    unknown = replace(run, manifest=replace(run.manifest, workload=about))
+    texts = [each.text for each in find_verdict(unknown, summarize(unknown)).evidence if each.fact == "read_first"]
+    assert texts and texts[0].endswith("(data or libraries)")
 
 
 def test_the_size_of_a_minibatch_is_that_of_the_loader_that_was_trained_from():

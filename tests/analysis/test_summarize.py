@@ -1,10 +1,13 @@
 """A run summed up keeps the laws: parts add up, causes sum to the stall, what was not measured is null."""
 
 import math
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from edgetrain.analysis import summarize
+from edgetrain.analysis.doubts import _from_cpu
 from edgetrain.documents import to_document
 from edgetrain.inside.stream import StreamWriter, append_event, write_json
 from edgetrain.record import FolderStore
@@ -139,3 +142,14 @@ def test_a_doubt_is_reported_once_by_its_name_and_counted_in_words(record):
     assert sorted(kinds) == ["other_load", "sampler_fell_behind", "sensor", "throttle"]
     words = " ".join(doubt["text"] for doubt in doubts)
     assert "throttled once" in words and "gpu_w once" in words and "1 times" not in words
+
+
+def test_the_mean_load_of_other_processes_and_a_moment_of_it_are_told_apart():
+    event = SimpleNamespace(kind="other_load", text="other processes use 0.9 of 2 cores")
+    shares = {"load": {"other_share": np.array([0.1, 0.38])}}
+    run = SimpleNamespace(events=(event,), samples=lambda probe: shares.get(probe, {}))
+    (doubt,) = _from_cpu(run)
+    assert doubt.text == (
+        "other processes used 24% of the cores on average over the whole run; at one time: other processes use 0.9 of "
+        "2 cores"
+    )

@@ -42,6 +42,13 @@ def test_repeats_are_the_finished_runs_of_the_same_experiment_on_the_same_unit(s
     assert {each.id for each in find_repeats(run, store)} == {each.id for each in same}
 
 
+def test_trials_of_a_script_are_no_repeats_of_it(store):
+    run, same = made(store), made(store, replace(EXPERIMENT, campaign="tune-nightly"))
+    for trials in ("verify-20261119-235253", "tune-20261119-235253"):
+        made(store, replace(EXPERIMENT, campaign=trials))
+    assert [each.id for each in find_repeats(run, store)] == [same.id]
+
+
 def test_a_script_that_was_edited_between_two_runs_of_one_command_is_no_repeat(store):
     script = Experiment(Workload("train.py", command=("python", "train.py")))
     run = made(store, script, loading=LoadingFacts(workers=0))
@@ -99,6 +106,9 @@ def test_repeats_that_cannot_be_compared_are_counted():
     answer = open_model(run, others).answer([])
     assert answer.repeats == 0
     assert any("0 of 2 other runs of this setting are used for the intervals" in note for note in answer.notes)
+    assert any("where it is known how much of the dataset the page cache held" in note for note in answer.notes)
+    single = open_model(Training(workers=1).run(), [named(Training(workers=1, epochs=1), "one")]).answer([])
+    assert any("the others have one whole epoch only" in note for note in single.notes)
     enough = open_model(Training(workers=1).run(), [named(Training(workers=1), "one")])
     assert not enough.answer([]).notes
 

@@ -146,6 +146,7 @@ def test_the_best_loader_argument_of_a_script_is_tried_from_outside_it(store: Pa
     assert tried is not None and tried.change.startswith("num_workers=")
     assert tried.per == PER_MINIBATCH
     assert tried.before_s == pytest.approx(0.018, rel=0.4)
+    assert tried.recorded_s == pytest.approx(0.018, rel=0.4)
     assert tried.measured_s < tried.before_s
     assert tried.gain_pct == pytest.approx(100 * (1 - tried.measured_s / tried.before_s))
     assert tried.gain_lo_pct <= tried.gain_pct <= tried.gain_hi_pct

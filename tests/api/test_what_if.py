@@ -67,6 +67,20 @@ def test_a_setting_is_changed_or_swept_and_not_both():
         whatif(run, {"workers": 2}, sweep=("workers", [0, 1]), repeats=[])
 
 
+def test_a_sweep_is_one_setting_and_its_values():
+    run = Training(workers=1).run()
+    values = [row.changes["workers"] for row in whatif(run, sweep={"workers": [0, 2]}, repeats=[]).settings]
+    assert values == [0, 2]
+    for wrong in ({"workers": [0], "batch_size": [8]}, {"workers": 2}, {}, ("workers", "0..2"), "workers=0..2"):
+        with pytest.raises(UsageError, match="give one setting and its values"):
+            whatif(run, sweep=wrong, repeats=[])
+
+
+def test_profiled_modes_need_a_question_about_a_power_mode():
+    with pytest.raises(UsageError, match="give power_mode=… too"):
+        whatif(Training(workers=1).run(), {"workers": 2}, profiled="nope", repeats=[])
+
+
 def test_a_start_can_be_swept():
     run = Training(workers=1).run(limits=LimitsRecord(LimitsAsked(storage=MEDIA["sd"])))
     cold, warm = whatif(run, sweep=("cache", ["cold", "warm"]), repeats=[]).settings

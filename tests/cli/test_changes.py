@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgetrain.cli.changes import parse_changes, parse_sweep, split_run
+from edgetrain.cli.changes import only_one, parse_changes, parse_sweep, split_run
 from edgetrain.errors import UsageError
 
 
@@ -42,3 +42,9 @@ def test_a_sweep_is_a_range_or_a_list():
 def test_a_range_that_cannot_be_is_refused(text):
     with pytest.raises(UsageError):
         parse_sweep(text)
+
+
+def test_only_one_setting_is_swept():
+    assert only_one(None) is None and only_one(["workers=0..3"]) == "workers=0..3"
+    with pytest.raises(UsageError, match="only one setting can be swept, not workers=1 and batch_size=8"):
+        only_one(["workers=1", "batch_size=8"])

@@ -50,7 +50,9 @@ def test_workers_that_wait_need_no_cores_of_their_own():
     assert more.change == "num_workers=12" and more.gain_pct > 40
     assert "same lock" in more.cost
     computing = diagnosis(Training(workers=4, fetch_s=0.3, step_s=0.03, cores=2))
-    assert remedy(computing, "num_workers").settings["workers"] <= 4
+    assert remedy(computing, "num_workers").settings["workers"] <= 2
+    fetched_by_the_loop = diagnosis(Training(workers=0, fetch_s=0.3, step_s=0.03, cores=2))
+    assert remedy(fetched_by_the_loop, "num_workers").settings["workers"] == 2
 
 
 def test_a_change_without_effect_is_predicted_to_take_what_the_run_took():
@@ -216,6 +218,12 @@ def test_a_faster_medium_is_offered_by_the_name_of_the_present_one_and_not_in_pl
     assert lying_on(None) == ["the dataset on ssd instead of the present medium"]
     emulated = LimitsRecord(LimitsAsked(storage=SD))
     assert lying_on("nvme", limits=emulated) == ["the dataset on ssd instead of sd"]
+
+
+def test_a_medium_that_is_slower_than_the_present_one_is_no_remedy():
+    training = Training(workers=0, fetch_s=0.005, cold_read_s=0.14, epochs=2)
+    slow = ChangeFacts({"ssd": StorageModel("ssd", 50e-3, 5e6)})
+    assert not [each for each in diagnosis(training, slow).remedies if each.change.startswith("the dataset on")]
 
 
 def test_a_faster_medium_gains_nothing_where_the_run_found_its_dataset_in_the_page_cache():

@@ -1,16 +1,18 @@
 """What a person reads of a what-if and of a diagnosis."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from edgetrain.analysis import find_verdict, summarize
 from edgetrain.errors import UsageError
-from edgetrain.prediction import ChangeFacts, PipelinePredictor, WhatIfModel
+from edgetrain.prediction import LATER_EPOCHS, ChangeFacts, PipelinePredictor, WhatIfModel
 from edgetrain.recommendation import Remedy, VerifiedRemedy, diagnose_run
 from edgetrain.report.diagnosis import MEANING, show_diagnosis, spell_gain
-from edgetrain.report.whatif import draw_sweep, show_whatif, with_bounds, write_sweep
-from edgetrain.units import spell_interval
+from edgetrain.report.sweep import draw_sweep, swept_times, write_sweep
+from edgetrain.report.whatif import show_whatif, with_bounds
+from edgetrain.units import spell_gain_pct, spell_interval
 from tests.prediction.pipeline.recorded import Training
 from tests.report.printing import printed
 
@@ -24,12 +26,49 @@ def model():
 
 def test_a_what_if_shows_each_setting_with_its_interval_and_gain(model):
     text = printed(show_whatif(model.answer([model.row({"workers": 2})])))
-    assert "as recorded" in text
+    assert "as recorded" in text and "no change" in text
     assert "workers=2" in text
     assert "[lo, hi]: 90% interval" in text
     assert "assumed: hand-over" in text
     assert text.count("first, warm") >= 2 and "first, cold: the page cache does not hold the dataset" in text
     assert "docs/" not in text
+
+
+def rows_of(text, setting):
+    lines = text.splitlines()
+    at = next(place for place, line in enumerate(lines) if line.startswith(setting))
+    return lines[at : at + 3]
+
+
+def test_a_gain_stands_beside_the_time_that_it_is_of(model):
+    row, epochs = model.row({"workers": 2}), model.epochs
+    first, later, whole = rows_of(printed(show_whatif(model.answer([row])), 200), "workers=2")
+    assert with_bounds(row.total_s) in whole and f"all {epochs}" in whole and "%" in whole
+    assert "%" not in first + later
+    twice = replace(row, gain_of=LATER_EPOCHS, gain_pct=-5177.9)
+    first, later, whole = rows_of(printed(show_whatif(model.answer([twice])), 200), "workers=2")
+    assert "52.8 times as long" in later and "times" not in first + whole
+
+
+def test_gains_are_spelled_without_large_percentages_or_a_negative_zero():
+    assert spell_gain_pct(-0.04, 1) == "+0.0 %"
+    assert spell_gain_pct(-98.9, 1) == "-98.9 %"
+    assert spell_gain_pct(-5177.9) == "52.8 times as long"
+
+
+def test_the_error_of_the_model_is_mentioned_where_it_matters(model):
+    answer = model.answer([model.row({"workers": 2})])
+    assert "correction:" not in printed(show_whatif(replace(answer, model_error_pct=-0.04)))
+    shown = printed(show_whatif(replace(answer, model_error_pct=58.3)), 300)
+    assert "the model alone makes the recorded later epochs 58.3 % too long; every prediction is corrected" in shown
+
+
+@pytest.mark.parametrize("width", [80, 118])
+def test_a_long_setting_makes_no_row_higher(model, width):
+    row = replace(model.row({"workers": 2}), changes={"storage": "hdd", "ram": "2GiB", "dataset_scale": 1.0})
+    first, later, whole = rows_of(printed(show_whatif(model.answer([row])), width), "storage=hdd")
+    assert first.startswith("storage=hdd, ram=2GiB, ") and later.startswith("dataset_scale=1 ")
+    assert whole.split()[0] == "all"
 
 
 @pytest.mark.parametrize("width", [80, 118, 200])
@@ -57,6 +96,31 @@ def test_a_sweep_is_drawn_with_one_label_per_value(model, tmp_path):
     assert drawing.count("<circle") == 6
     write_sweep(answer, tmp_path / "sweep.svg")
     assert (tmp_path / "sweep.svg").read_text() == drawing
+
+
+def test_a_sweep_shows_all_epochs_or_the_first_where_later_ones_do_not_differ(model):
+    rows = [model.row({"workers": workers}) for workers in (0, 2)]
+    answer = model.answer(rows, "workers")
+    assert [each.value for each in swept_times(answer).e2e_s] == [row.total_s.value for row in rows]
+    same = replace(answer, settings=tuple(replace(row, later=rows[0].later) for row in rows))
+    assert [each.value for each in swept_times(same).e2e_s] == [row.first.e2e_s.value for row in rows]
+    assert "the first epoch (later ones do not differ)" in draw_sweep(same)
+    assert "the first epoch (later ones do not differ)" in printed(show_whatif(same))
+
+
+def test_a_drawing_has_round_ticks_room_for_labels_and_a_word_on_its_bars(model):
+    row = model.row({"workers": 1})
+    many = model.answer([replace(row, changes={"workers": workers}) for workers in range(41)], "workers")
+    drawing = draw_sweep(many)
+    assert ">0<" in drawing and ">40<" in drawing and ">39<" not in drawing
+    assert "vertical bars: 90% intervals" in drawing
+    ticks = re.findall(r'text-anchor="end">([\d.]+) m?s<', drawing)
+    assert ticks and all(len(tick.replace(".", "").strip("0")) == 1 for tick in ticks)
+    xs = re.findall(r'<circle cx="([\d.]+)"', drawing)
+    assert len(set(xs)) == 82  # no two bars lie on each other
+    names = [f"12/2201/1300/{clock}" for clock in range(3100, 3109)]
+    modes = model.answer([replace(row, changes={"power_mode": name}) for name in names], "power_mode")
+    assert draw_sweep(modes).count("rotate(") == 9 and "polyline" not in draw_sweep(modes)
 
 
 def test_a_sweep_has_a_bar_per_value(model):
@@ -96,7 +160,7 @@ def test_what_one_epoch_cannot_show_is_said_in_both():
     shown = printed(show_diagnosis(found))
     assert "note: one epoch only" in shown and "assumed: hand-over from workers" in shown
     shown = printed(show_whatif(model.answer([model.row({"workers": 2})])))
-    assert "note: one epoch only" in shown and "error on the recorded epoch: " in shown
+    assert "note: one epoch only" in shown
 
 
 def found_of(run, **more):
@@ -125,6 +189,23 @@ def test_what_was_tried_is_shown_per_run_or_per_minibatch():
     shown = printed(show_diagnosis(found_of(Training().run(), verified=trials)), 300)
     assert "time per steady minibatch: predicted" in shown
     assert "measured 20 ms (25 ms without it), outside the interval; gain +20 %, 90 % interval +15 to +25 %" in shown
+
+
+def test_on_a_machine_that_is_slower_now_gains_are_compared():
+    tried = VerifiedRemedy(
+        "num_workers=4", "r", 0.0328, 0.0225, 0.048, 0.0568, 41.0, "steady minibatch", 35.0, 47.0, 0.0962, 0.045
+    )
+    assert tried.held and tried.slowdown == pytest.approx(2.14, abs=0.01)
+    shown = printed(show_diagnosis(found_of(Training().run(), verified=tried)), 500)
+    assert "without it the run was recorded at 45 ms, so the machine is 2.1 times slower now than then" in shown
+    assert "predicted +27 % (90 % interval -7 to +50 %), measured +41 %, 90 % interval +35 to +47 %" in shown
+    assert "the measured gain is inside the predicted interval" in shown
+    assert not replace(tried, measured_s=0.11).held
+    as_before = replace(tried, before_s=0.05)
+    assert as_before.slowdown == 1.0 and not as_before.held
+    assert "2 times faster" in printed(
+        show_diagnosis(found_of(Training().run(), verified=replace(tried, before_s=0.0225))), 500
+    )
 
 
 def test_every_verdict_has_a_meaning():

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from edgetrain.analysis.joined_rows import RecordedRows, recorded_rows
 from edgetrain.analysis.loop import TrainingLoop, find_loops, slowest, training_loader
-from edgetrain.analysis.samples import mean_of
+from edgetrain.analysis.samples import mean_between
 from edgetrain.analysis.services import COLD_BYTES
 from edgetrain.analysis.summary import EpochSummary, Summary
 from edgetrain.record import LoaderFacts, Run
@@ -51,6 +51,7 @@ MENTIONED = 0.25  # share of the time that is not compute; a cause with at least
 READS_AGAIN = 0.2  # of the first epoch's reads, in later epochs: the page cache does not hold the dataset
 LAUNCH_BOUND = 0.1  # of a step, left after the last kernel was issued: below, issuing takes the time
 MAX_ROWS = 1_000_000  # minibatches that the sentence at the end of a run is worked out from one by one
+OTHER_FILES = 0.1  # of the dataset: reads beyond it by more are also of other files
 CACHED = 0.9  # of the dataset, in the page cache after the first epoch: later ones are served from it
 MIN_RECORDED_MINIBATCHES = 16  # with fewer, starting takes the time: no verdict is given and nothing is predicted
 STARTS = 0.05  # of the stall, spent on starting workers: below, it is not mentioned
@@ -107,7 +108,10 @@ def verdict_sentence(summary: Summary, run: Run | None = None) -> str:
     causes = verdict.split(" + ")
     named = " and ".join(f"{SPOKEN.get(cause, cause)} ({shares[cause]:.0%} of the time)" for cause in causes)
     limits = "limits" if len(causes) == 1 else "limit"
-    return f"{named} {limits} this training; edgetrain diagnose {summary.run} shows what each remedy would gain"
+    return (
+        f"{named} {limits} this training; edgetrain diagnose {summary.run} shows the evidence and, where it can be "
+        "predicted, what each remedy would gain"
+    )
 
 
 def _judged(summary: Summary, rows: RecordedRows | None) -> tuple[dict[str, float], str, str | None]:
@@ -244,6 +248,10 @@ def _evidence(
 ) -> list[DiagnosisFact]:
     """Return the numbers that a reader needs to check the verdict."""
     epochs, found = summary.epochs, []
+    processes = sum(1 for process in run.training if len(process.minibatches))
+    if processes > 1:
+        text = f"{processes} processes trained; shares and times are those of the slowest"
+        found.append(DiagnosisFact("processes", processes, "", text))
     total_s = sum(epoch.e2e_s for epoch in epochs)
     stalls = [epoch.fetch_stall_s for epoch in epochs if epoch.fetch_stall_s is not None]
     if total_s > 0 and len(stalls) == len(epochs):
@@ -260,9 +268,9 @@ def _evidence(
         found.append(DiagnosisFact("first_to_later", epochs[0].e2e_s / later_s if later_s else None, "", text))
     found += _evidence_of_reads(summary)
     found += _evidence_of_fetches(summary, loop, rows)
-    other = mean_of(run, "load", "other_share")
+    other = mean_between(run, "load", "other_share", epochs[0].begin_us, epochs[-1].end_us)
     if other is not None and other > 0.05:
-        found.append(_share("other_load", other, "of the cores were taken by other programs"))
+        found.append(_share("other_load", other, "of the cores were taken by other programs during the epochs"))
     if shares.get(LAUNCH, 0.0) > 0:
         left_s = float(np.nanmedian(rows.done_s - rows.launched_s))
         text = f"the accelerator ended {spell_seconds(left_s)} after its last kernel was issued"
@@ -287,7 +295,10 @@ def _evidence_of_reads(summary: Summary) -> list[DiagnosisFact]:
     epochs, found = summary.epochs, []
     if epochs[0].read_bytes:
         read, size = epochs[0].read_bytes, summary.workload.dataset_bytes
-        of_all = f", {min(1.0, read / size):.0%} of the dataset" if size else ""
+        # Where no dataset is known, these may be the interpreter's own files.
+        of_all = f", {read / size:.0%} of the dataset" if size else " (data or libraries)"
+        if size and read > (1.0 + OTHER_FILES) * size:
+            of_all = f", more than the {spell_bytes(size)} of the dataset: other files too"
         found.append(DiagnosisFact("read_first", float(read), "B", f"the first epoch read {spell_bytes(read)}{of_all}"))
     later = [float(epoch.read_bytes) for epoch in epochs[1:] if epoch.read_bytes is not None]
     if later:

@@ -87,8 +87,10 @@ def _from_cpu(run: Run) -> list[Doubt]:
         found.append(Doubt("steal", f"the host took {steal:.0%} of this virtual machine's CPU time"))
     other, seen = mean_of(run, "load", "other_share") or 0.0, _events(run, "other_load")
     if other > MAX_OTHER_LOAD:
-        which = f": {_named(seen)}" if seen else ""
-        found.append(Doubt("other_load", f"other processes used {other:.0%} of the cores on average{which}"))
+        when = "at one time" if len(seen) == 1 else "at times"
+        which = f"; {when}: {_named(seen)}" if seen else ""
+        text = f"other processes used {other:.0%} of the cores on average over the whole run{which}"
+        found.append(Doubt("other_load", text))
     elif seen:
         found.append(Doubt("other_load", f"other processes used the cores for a while: {_named(seen)}"))
     return found

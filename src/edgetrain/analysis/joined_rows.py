@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +51,8 @@ class RecordedRows:
         """Return the rows from an epoch on."""
         start = int(np.argmax(self.epoch == epoch))
         columns = {one.name: getattr(self, one.name) for one in fields(self)}
-        cut = {name: values[start:] for name, values in columns.items() if isinstance(values, np.ndarray)}
-        return replace(self, parts=self.parts.take(slice(start, None)), **cut)
+        cut = {name: each[start:] if isinstance(each, np.ndarray) else each for name, each in columns.items()}
+        return RecordedRows(**cut | {"parts": self.parts.take(slice(start, None))})
 
     @property
     def fetch_s(self) -> Floats:

@@ -1,10 +1,12 @@
 """Finds the runs of a store that repeat another: the same experiment on the same unit.
 
 A script can be edited between two runs of one command, so the runs must also have found the same workload and loader.
+Trials of `diagnose --verify` and `tune` are no repeats: they end when enough minibatches were seen.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 
@@ -18,6 +20,7 @@ from edgetrain.schema import Experiment
 MAX_REPEATS = 5  # the newest ones; each is read whole
 FINISHED = "finished"
 FOUND = ("workload", "loading", "compute", "threads")  # what `_found` returns, in words
+TRIALS = re.compile(r"(verify|tune)-\d{8}-\d{6}")  # campaigns that verifying and tuning put their trials in
 SAME_SHARE = 0.1  # of the dataset: the page cache of two runs that begin alike differs by less
 
 
@@ -35,6 +38,8 @@ def find_repeats(run: Run, store: StoreLike = None) -> list[Run]:
         if row.run == run.id or row.state != FINISHED or row.network != manifest.workload.network:
             continue
         other = place.manifest(row.run)
+        if other.experiment is not None and TRIALS.fullmatch(other.experiment.campaign or ""):
+            continue
         same = _chosen(other) == chosen and _found(other) == _found(manifest) and _unit(other) == _unit(manifest)
         if same and other.run != manifest.run:
             found.append(place.open(row.run))
@@ -81,6 +86,18 @@ def began_alike(one: Summary, other: Summary) -> bool:
         return True
     shares = [each.epochs[0].cached_share_before if each.epochs else None for each in (one, other)]
     return None not in shares and abs((shares[0] or 0.0) - (shares[1] or 0.0)) < SAME_SHARE
+
+
+def why_not_alike(summary: Summary) -> str:
+    """Return why other runs were not compared with one, as `began_alike` found."""
+    if len(whole_epochs(summary.epochs)) > 1:
+        return "the others have one whole epoch only"
+    if not summary.epochs or summary.epochs[0].cached_share_before is None:
+        return (
+            "single epochs are compared only where it is known how much of the dataset the page cache held; record the "
+            "runs with two epochs or more"
+        )
+    return "single epochs are compared only where they began with as much of the dataset in the page cache"
 
 
 def _chosen(manifest: Manifest) -> Experiment | None:

@@ -16,7 +16,7 @@ from edgetrain.recommendation import Diagnosis, Remedy
 from edgetrain.record import FolderStore, Run
 from edgetrain.report import PageRemedy, PageVerdict, page_sentence, spell_gain
 from edgetrain.schema import Scalar
-from edgetrain.units import spell, spell_seconds
+from edgetrain.units import spell, spell_gain_pct, spell_seconds
 
 if TYPE_CHECKING:
     from edgetrain.live import WhatIfPoint
@@ -88,7 +88,7 @@ class WhatIfQuestions:
         found = self._model.values(given, facts)
         said = (
             f"{_asked(changes)}: {spell_seconds(found.total_s)} for the recorded epochs (predicted; interval follows), "
-            f"gain {found.gain_pct:+.0f} %."
+            f"gain {spell_gain_pct(found.gain_pct)}."
         )
         said += _rest(found.later.e2e_s, found.later.stall_s, found.later.energy_j, found.assumed)
         return WhatIfPoint(said, found.total_s, None, None, found.gain_pct)
@@ -102,7 +102,7 @@ class WhatIfQuestions:
         total, later = row.total_s, row.later
         said = (
             f"{_asked(changes)}: {spell_seconds(total.value)} for the recorded epochs (predicted; 90 % interval "
-            f"{spell_seconds(total.lo)} to {spell_seconds(total.hi)}), gain {row.gain_pct:+.0f} %."
+            f"{spell_seconds(total.lo)} to {spell_seconds(total.hi)}), gain {spell_gain_pct(row.gain_pct)}."
         )
         energy_j = later.energy_j.value if later.energy_j is not None else None
         said += _rest(later.e2e_s.value, later.stall_s.value, energy_j, row.assumed)

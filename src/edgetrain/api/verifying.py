@@ -194,21 +194,22 @@ def _tried(
     finally:
         guard.close()
     cold = experiment.loading.cache == "cold" and model.predictor.base.began_cold
-    row = model.row_for(setting, remedy.settings)
-    predicted = (row.first if cold else row.later).e2e_s
+    row, minibatches = model.row_for(setting, remedy.settings), setting.minibatches
+    predicted, recorded = ((each.first if cold else each.later).e2e_s for each in (row, model.base))
     gain = gain_interval(before, after)
     return VerifiedRemedy(
         change=remedy.change,
         run=after[-1].run,
-        predicted_s=predicted.value / setting.minibatches,
-        predicted_lo=predicted.lo / setting.minibatches,
-        predicted_hi=predicted.hi / setting.minibatches,
+        predicted_s=predicted.value / minibatches,
+        predicted_lo=predicted.lo / minibatches,
+        predicted_hi=predicted.hi / minibatches,
         measured_s=_mean_s(after),
         gain_pct=gain.value,
         per=PER_COLD_MINIBATCH if cold else PER_MINIBATCH,
         gain_lo_pct=gain.lo,
         gain_hi_pct=gain.hi,
         before_s=_mean_s(before),
+        recorded_s=recorded.value / model.predictor.setting.minibatches,
     )
 
 

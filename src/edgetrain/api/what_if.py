@@ -12,7 +12,7 @@ from edgetrain.api.mode_effects import ModeEffects
 from edgetrain.api.profiled import ProfiledSource
 from edgetrain.api.records import RunLike, StoreLike, open_run
 from edgetrain.api.records import summarize as sum_up
-from edgetrain.api.repeats import began_alike, check_repeats, find_repeats
+from edgetrain.api.repeats import began_alike, check_repeats, find_repeats, why_not_alike
 from edgetrain.errors import UsageError
 from edgetrain.lab import media as lab_media
 from edgetrain.lab import preset as lab_preset
@@ -45,7 +45,7 @@ def whatif(
     run: RunLike = "last",
     changes: Mapping[str, Scalar] | None = None,
     *,
-    sweep: tuple[str, Sequence[Scalar]] | None = None,
+    sweep: Mapping[str, Sequence[Scalar]] | tuple[str, Sequence[Scalar]] | None = None,
     repeats: Sequence[RunLike] | None = None,
     media: Path | str | None = None,
     profiled: ProfiledSource | None = None,
@@ -54,23 +54,38 @@ def whatif(
     """Predict a recorded training under changed settings: workers, storage, ram, batch_size, ...
 
     `changes` are settings of `edgetrain run` by name. `sweep` names one setting and the values it takes in turn, each
-    beside the changes. `repeats` are other runs of the same setting, whose spread goes into the intervals; by default
-    those that the store holds. `media` is a file of storage media of your own, `profiled` measured power modes of this
-    network, for `power_mode`.
+    beside the changes: {"workers": [0, 1, 2]}. `repeats` are other runs of the same setting, whose spread goes into the
+    intervals; by default those that the store holds. `media` is a file of storage media of your own, `profiled`
+    measured power modes of this network, for `power_mode`.
     """
     model = open_model(run, repeats, store)
     given = read_changes(dict(changes or {}))
+    swept = None if sweep is None else _sweep_of(sweep)
+    if profiled is not None and "power_mode" not in given and (swept is None or swept[0] != "power_mode"):
+        raise UsageError("profiled modes are about power_mode, which is not changed; give power_mode=… too")
     known, modes = storage_media(media), ModeEffects(model.summary, profiled, store)
-    if sweep is None:
+    if swept is None:
         if not given:
             raise UsageError("nothing to change; give for example --set workers=2, or --sweep workers=0..8")
         return model.answer([_row(model, given, known, modes)])
-    name, values = sweep
+    name, values = swept
     if name in given:
         raise UsageError(f"{name} is given twice, as {name}={given[name]} and as a sweep; give one of them")
     if not values or len(values) > MAX_SWEPT:
         raise UsageError(f"a sweep takes 1 to {MAX_SWEPT} values, not {len(values)}")
     return model.answer([_row(model, read_changes({**given, name: value}), known, modes) for value in values], name)
+
+
+def _sweep_of(sweep: object) -> tuple[str, Sequence[Scalar]]:
+    """Return the setting that is swept and its values; UsageError for what names no setting with a list of values."""
+    pair = tuple(sweep.items()) if isinstance(sweep, Mapping) else (sweep,)
+    if len(pair) == 1 and isinstance(pair[0], Sequence) and len(pair[0]) == 2:
+        name, values = pair[0]
+        if isinstance(name, str) and isinstance(values, (Sequence, range)) and not isinstance(values, str):
+            return name, values
+    raise UsageError(
+        f'cannot read {sweep!r} as a sweep; give one setting and its values: sweep={{"workers": [0, 1, 2]}}'
+    )
 
 
 def _row(
@@ -97,8 +112,8 @@ def model_of(
     notes = []
     if len(seconds) < len(others):
         notes.append(
-            f"{len(seconds)} of {len(others)} other runs of this setting are used for the intervals: single epochs are "
-            "compared only where they began with as much of the dataset in the page cache"
+            f"{len(seconds)} of {len(others)} other runs of this setting are used for the intervals: "
+            f"{why_not_alike(summary)}"
         )
     return WhatIfModel(PipelinePredictor(run, summary, seconds, training_memory(summary), notes), summary)
 

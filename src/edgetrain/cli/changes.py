@@ -28,6 +28,16 @@ def split_run(run: str, more: Sequence[str]) -> tuple[str, list[str]]:
     return ("last", [run, *more]) if is_change else (run, list(more))
 
 
+def only_one(sweeps: Sequence[str] | None) -> str | None:
+    """Return the sweep that was asked for; UsageError where there are several."""
+    if sweeps and len(sweeps) > 1:
+        raise UsageError(
+            f"only one setting can be swept, not {' and '.join(sweeps)}; keep one --sweep and change the other with "
+            "--set"
+        )
+    return sweeps[0] if sweeps else None
+
+
 def parse_sweep(text: str | None) -> tuple[str, list[Scalar]] | None:
     """Read `workers=0..8` or `storage=ssd,sd,hdd`; a range counts in steps of one."""
     if text is None:

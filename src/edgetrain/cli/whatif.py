@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from edgetrain.api import whatif as predict_whatif
-from edgetrain.cli.changes import parse_changes, parse_sweep, split_run
+from edgetrain.cli.changes import only_one, parse_changes, parse_sweep, split_run
 from edgetrain.cli.options import JsonOption, RunArgument, StoreOption
 from edgetrain.report import console, emit, show_whatif, write_sweep
 
@@ -28,7 +28,10 @@ def whatif(
         typer.Option("--set", help="A setting to change, NAME=VALUE: workers=2, storage=hdd, ram=4GiB, cache=cold, …"),
     ] = None,
     sweep: Annotated[
-        str | None, typer.Option(help="Values of one setting, one row per value: workers=0..8, or storage=ssd,sd,hdd.")
+        list[str] | None,
+        typer.Option(
+            help="Values of one setting, answered one by one: workers=0..8, or storage=ssd,sd,hdd.", show_default=False
+        ),
     ] = None,
     repeat: Annotated[
         list[str] | None,
@@ -55,7 +58,13 @@ def whatif(
     run, further = split_run(run, more or ())
     changes = parse_changes([*(set_ or ()), *further])
     answer = predict_whatif(
-        run, changes, sweep=parse_sweep(sweep), repeats=repeat or None, media=media, profiled=profiled, store=store
+        run,
+        changes,
+        sweep=parse_sweep(only_one(sweep)),
+        repeats=repeat or None,
+        media=media,
+        profiled=profiled,
+        store=store,
     )
     if output is not None:
         write_sweep(answer, output)

@@ -58,7 +58,7 @@ class Replaceable:
 
 
 class Replacement:
-    """Stands for the method `name` of `owner`, an instance."""
+    """Replaces the method `name` of `owner`, an instance."""
 
     def __init__(self, owner: Any, name: str, cache: SharedCache) -> None:
         self.owner, self.name, self.cache = owner, name, cache
@@ -74,7 +74,7 @@ class Replacement:
         self.owner.__dict__[self.name if self.descriptor is None else _place(self.name)] = self
 
     def original(self) -> Callable[..., Any]:
-        """Return what this stands for."""
+        """Return what this replaces."""
         if self.descriptor is None:
             return self.function
         return self.descriptor.bind(self.owner, type(self.owner))
@@ -210,7 +210,7 @@ class SampleCounter(Replacement):
 
 
 def replacement_of(instance: Any, name: str) -> Any:
-    """Return the cached step that stands for a method of this instance; None where it is not cached."""
+    """Return the cached step that replaces a method of this instance; None where it is not cached."""
     own = getattr(instance, "__dict__", {})
     found = own.get(_place(name), own.get(name))
     if isinstance(found, CachedStep) and (found.owner is instance or found.descriptor is None):

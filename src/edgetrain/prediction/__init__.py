@@ -56,6 +56,7 @@ from edgetrain.prediction.modes.prior_files import dump_prior, load_prior, shipp
 from edgetrain.prediction.modes.saved import dump_predictor, parse_predictor
 from edgetrain.prediction.modes.unit_correction import UnitCorrection, unit_correction
 from edgetrain.prediction.pipeline import (
+    LATER_EPOCHS,
     MODELLED,
     RECORDED_MEDIUM,
     BoardFacts,
@@ -89,6 +90,7 @@ from edgetrain.prediction.pipeline import (
     read_changes,
     read_pipeline,
     simulate_epoch,
+    total_of,
     whole_epochs,
 )
 from edgetrain.prediction.prior_list import PriorList, PriorSummary, summarize_prior, with_entry
@@ -109,6 +111,7 @@ __all__ = [
     "CLOCKS",
     "FACTORS",
     "GENERIC",
+    "LATER_EPOCHS",
     "LEVEL",
     "MINIBATCHES",
     "MODELLED",
@@ -206,6 +209,7 @@ __all__ = [
     "student_probability_below",
     "student_quantile",
     "summarize_prior",
+    "total_of",
     "transferred_network",
     "unit_correction",
     "varies",

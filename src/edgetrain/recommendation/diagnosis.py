@@ -12,7 +12,9 @@ from edgetrain.schema import Doubt, Scalar
 
 WORTH_PCT = 3.0  # a predicted gain below this is not worth a change
 COSTLIER_PCT = 1.0  # more workers are preferred to fewer if they gain this much more
+NO_EFFECT_PCT = 1.0  # a predicted gain or loss below this is none
 MAX_REMEDIES = 12
+MOVED = 0.15  # of the recorded time, by which the same setting takes longer or shorter now: beyond, gains are compared
 # What the seconds of a tried remedy are of: as many epochs as were recorded, or one minibatch in trials of a command.
 PER_RUN, PER_MINIBATCH, PER_COLD_MINIBATCH = "run", "steady minibatch", "steady minibatch of a cold first epoch"
 
@@ -47,11 +49,30 @@ class VerifiedRemedy:
     gain_lo_pct: float | None = None  # 90 % interval, where several trials were made
     gain_hi_pct: float | None = None
     before_s: float | None = None  # measured in trials without the remedy
+    recorded_s: float | None = None  # of the diagnosed run, as the model reproduces it
+
+    @property
+    def slowdown(self) -> float:
+        """How many times as long the recorded setting took now; 1 where it was not measured or is about the same."""
+        if not self.before_s or not self.recorded_s:
+            return 1.0
+        ratio = self.before_s / self.recorded_s
+        return ratio if abs(ratio - 1.0) > MOVED else 1.0
 
     @property
     def held(self) -> bool:
-        """Whether the measured time lies within the predicted interval."""
-        return self.predicted_lo <= self.measured_s <= self.predicted_hi
+        """Whether the measured time lies within the predicted interval, relative to the recorded setting's time now."""
+        return self.predicted_lo <= self.measured_s / self.slowdown <= self.predicted_hi
+
+    @property
+    def predicted_gain_pct(self) -> tuple[float, float, float] | None:
+        """The predicted gain and its bounds; None where the recorded setting's time is not known."""
+        if not self.recorded_s:
+            return None
+        gain, most, least = (
+            100.0 * (1.0 - each / self.recorded_s) for each in (self.predicted_s, self.predicted_lo, self.predicted_hi)
+        )
+        return gain, least, most
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +129,8 @@ def rank_remedies(verdict: LimitVerdict, model: WhatIfModel, facts: ChangeFacts)
     bound = verdict.verdict in (COMPUTE, LAUNCH)
     for idea in ideas_for(model, facts, bound, verdict.stream):
         remedy = _predict(idea, model) if idea.step_times is None else _assume(idea, model, verdict, idea.step_times)
+        if idea.kind == "storage" and remedy.gain_pct < -NO_EFFECT_PCT:
+            continue  # the present medium is faster
         held = best.get(idea.kind)
         if held is None or remedy.gain_pct > held.gain_pct + COSTLIER_PCT:
             best[idea.kind] = remedy

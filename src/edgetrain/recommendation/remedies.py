@@ -49,7 +49,7 @@ def ideas_for(
     if base.others > OTHERS_WORTH:
         yield RemedyIdea(
             "others",
-            f"stop other programs (they used {base.others:.1f} cores)",
+            f"stop other programs (they used {base.others:.1f} of {base.cores:g} cores)",
             "none for the training",
             replace(base, others=0.0),
         )
@@ -58,10 +58,10 @@ def ideas_for(
 def _loader_ideas(model: WhatIfModel, stream: bool) -> Iterator[RemedyIdea]:
     base = model.predictor.setting
     cores, costs = int(base.cores), model.predictor.pipeline.costs
-    # Workers that compute need cores; those that wait do not.
     by_worker = costs.made_by(1, base.threads)
-    waits = by_worker.fetch_wait_s.mean() > by_worker.fetch_cpu_s.mean()
-    most = MAX_WORKERS if waits else max(4, min(2 * cores, MAX_WORKERS))
+    wait_s, cpu_s = float(by_worker.fetch_wait_s.mean()), float(by_worker.fetch_cpu_s.mean())
+    waits = wait_s > cpu_s
+    most = MAX_WORKERS if waits else _most_workers(model, wait_s, cpu_s)
     if stream and base.workers < 2:
         most = 1  # a second worker would deliver every sample again
     for workers in sorted({0, 1, 2, 3, 4, 6, 8, 12, MAX_WORKERS, cores - 1, cores, 2 * cores} - {base.workers}):
@@ -100,6 +100,15 @@ def _loader_ideas(model: WhatIfModel, stream: bool) -> Iterator[RemedyIdea]:
             "the samples change unless only the decoder does",
             fetch,
         )
+
+
+def _most_workers(model: WhatIfModel, wait_s: float, cpu_s: float) -> int:
+    """Return how many workers the cores can keep busy: those that compute need a core each, those that wait do not."""
+    base = model.predictor.setting
+    busy = base.cores * (1.0 + wait_s / cpu_s) if cpu_s > 0 else base.cores
+    if base.medium is not None and model.base.later.read_share > READ_AGAIN:
+        busy = max(busy, 2 * base.cores)  # some wait for the medium
+    return max(1, min(round(busy), MAX_WORKERS))
 
 
 def kept_workers(model: WhatIfModel, workers: int) -> RemedyIdea | None:

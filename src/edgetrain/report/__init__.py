@@ -61,11 +61,12 @@ if TYPE_CHECKING:
     from edgetrain.report.round import show_round
     from edgetrain.report.sensitivity import show_sensitivity
     from edgetrain.report.studies import costs_text, findings_text, study_markdown
+    from edgetrain.report.sweep import write_sweep
     from edgetrain.report.terminal import plain_table
     from edgetrain.report.text import BROAD, console, list_runs, printable, show_run, spell_workers
     from edgetrain.report.tuning import show_trial, show_tuned
     from edgetrain.report.variability import show_variability, variability_figures
-    from edgetrain.report.whatif import show_whatif, write_sweep
+    from edgetrain.report.whatif import show_whatif
 
 __all__ = [
     "BROAD",
@@ -288,10 +289,8 @@ _MODULES = {
         "show_variability",
         "variability_figures",
     ),
-    "whatif": (
-        "show_whatif",
-        "write_sweep",
-    ),
+    "whatif": ("show_whatif",),
+    "sweep": ("write_sweep",),
     "tuning": (
         "show_trial",
         "show_tuned",

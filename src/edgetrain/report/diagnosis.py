@@ -7,7 +7,7 @@ from rich.text import Text
 
 from edgetrain.recommendation import Diagnosis, Remedy, VerifiedRemedy
 from edgetrain.report.text import plain_table
-from edgetrain.units import spell_interval, spell_seconds
+from edgetrain.units import spell_gain_pct, spell_interval, spell_seconds
 
 MIN_SHARE = 0.005  # of the time: below, a cause is not shown
 SMALL_GAIN_PCT = 1.0
@@ -69,19 +69,30 @@ def spell_gain(remedy: Remedy, diagnosis: Diagnosis) -> str:
         least, most = diagnosis.gain_bounds_pct(remedy)
         return f"{least:+.0f} to {most:+.0f} %: assumed"
     if abs(remedy.gain_pct) < SMALL_GAIN_PCT:
-        return f"{remedy.gain_pct:+.1f} %: no effect"
-    return f"{remedy.gain_pct:+.0f} %"
+        return f"{spell_gain_pct(remedy.gain_pct, 1)}: no effect"
+    slower = ": slower" if remedy.gain_pct < 0 else ""
+    return f"{spell_gain_pct(remedy.gain_pct)}{slower}"
 
 
 def _verified(tried: VerifiedRemedy) -> Text:
+    """Spell what was tried; where the machine is not as fast as when it was recorded, gains are compared."""
     inside = "inside" if tried.held else "outside"
     before = "" if tried.before_s is None else f" ({spell_seconds(tried.before_s)} without it)"
     bounds = ""
     if tried.gain_lo_pct is not None and tried.gain_hi_pct is not None:
         bounds = f", 90 % interval {tried.gain_lo_pct:+.0f} to {tried.gain_hi_pct:+.0f} %"
+    gain, slowdown, predicted = f"{spell_gain_pct(tried.gain_pct)}{bounds}", tried.slowdown, tried.predicted_gain_pct
+    if slowdown == 1.0 or predicted is None:
+        return Text(
+            f"\ntried {tried.change}, time per {tried.per}: predicted "
+            f"{spell_interval(tried.predicted_s, tried.predicted_lo, tried.predicted_hi)}, measured "
+            f"{spell_seconds(tried.measured_s)}{before}, {inside} the interval; gain {gain} ({tried.run})"
+        )
+    changed = f"{slowdown:.2g} times slower" if slowdown > 1.0 else f"{1.0 / slowdown:.2g} times faster"
+    value, least, most = (f"{each:+.0f}" for each in predicted)
     return Text(
-        f"\ntried {tried.change}, time per {tried.per}: predicted "
-        f"{spell_interval(tried.predicted_s, tried.predicted_lo, tried.predicted_hi)}, measured "
-        f"{spell_seconds(tried.measured_s)}{before}, {inside} the interval; gain {tried.gain_pct:+.0f} %{bounds} "
-        f"({tried.run})"
+        f"\ntried {tried.change}, time per {tried.per}: measured {spell_seconds(tried.measured_s)}{before}; without it "
+        f"the run was recorded at {spell_seconds(tried.recorded_s)}, so the machine is {changed} now than then, and "
+        f"gains are compared: predicted {value} % (90 % interval {least} to {most} %), measured {gain}; the "
+        f"measured gain is {inside} the predicted interval ({tried.run})"
     )

@@ -115,7 +115,7 @@ def spell_workers(workers: int | None) -> str:
 class FittingTable:
     """A table where it fits, several narrower ones where it does not: a column that is cut misleads."""
 
-    def __init__(self, wide: Table, *narrow: Table) -> None:
+    def __init__(self, wide: Table, *narrow: Table | FittingTable) -> None:
         self.wide, self.narrow = wide, narrow
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -126,7 +126,8 @@ class FittingTable:
             yield self.wide
             return
         for place, table in enumerate(self.narrow):
-            table.collapse_padding = not fits(table)
+            if isinstance(table, Table):
+                table.collapse_padding = not fits(table)
             if place:
                 yield Text("")
             yield table

@@ -1,27 +1,25 @@
-"""What a person reads of a what-if: one row per setting, and a drawing of a sweep."""
+"""What a person reads of a what-if: the epochs of each setting, what was assumed, and the doubts."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from edgetrain.errors import UsageError
-from edgetrain.prediction import WhatIfAnswer, WhatIfRow
+from edgetrain.prediction import LATER_EPOCHS, EpochPrediction, WhatIfAnswer, WhatIfRow, total_of
+from edgetrain.report.sweep import spell_setting, sweep_bars
 from edgetrain.report.text import FittingTable, plain_table
 from edgetrain.schema import Estimate
-from edgetrain.units import spell, spell_interval, spell_seconds
+from edgetrain.units import spell, spell_gain_pct, spell_interval, spell_seconds
 
-RECORDED = "as recorded"
+RECORDED, UNCHANGED = "as recorded", "no change"
 START = (
     "first, cold: the page cache does not hold the dataset when the training begins; first, warm: it holds as much of "
     "it as fits (cache=cold, cache=warm)"
 )
-WIDTH, HEIGHT, MARGIN = 640, 360, 60  # px of a drawing
-BAR, BLOCK, SHADED = 40, "█", "▒"  # characters of a bar
+NAME = 26  # characters of a setting, in a line of the narrower tables
+SMALL_ERROR_PCT = 0.5  # of the model: below, it is not mentioned
 
 
 def show_whatif(answer: WhatIfAnswer) -> RenderableType:
@@ -32,23 +30,16 @@ def show_whatif(answer: WhatIfAnswer) -> RenderableType:
         _table(answer),
     ]
     if answer.swept is not None:
-        lines += [Text(""), _bars(answer)]
+        lines += [Text(""), sweep_bars(answer)]
     level = answer.base.later.e2e_s.level
-    epochs = len(answer.recorded)
     lines.append(
         Text(
             f"\n[lo, hi]: {level:.0%} interval, from how much runs of one setting differ and how uncertain each cost "
-            f"is; gain is over {epochs} epoch{'' if epochs == 1 else 's'}, against the recorded setting"
+            f'is; gain: of the time beside it, against "{UNCHANGED}", the recorded setting as the model predicts it'
         )
     )
     lines.append(Text(START))
-    reproduced = "epoch" if epochs == 1 else "later epochs"
-    lines.append(
-        Text(
-            f"every prediction is corrected by the model's error on the recorded {reproduced}: "
-            f"{answer.model_error_pct:+.1f} %"
-        )
-    )
+    lines += [Text(text) for text in _model_error(answer)]
     if answer.between_runs_pct is not None:
         lines.append(
             Text(
@@ -63,43 +54,105 @@ def show_whatif(answer: WhatIfAnswer) -> RenderableType:
     return Group(*lines)
 
 
+def _model_error(answer: WhatIfAnswer) -> list[str]:
+    """Return how far the model was from the recorded setting, where that is worth a line."""
+    error_pct = answer.model_error_pct
+    if abs(error_pct) < SMALL_ERROR_PCT:
+        return []
+    which = "epoch" if len(answer.recorded) == 1 else "later epochs"
+    return [
+        f"correction: the model alone makes the recorded {which} {abs(error_pct):.1f} % too "
+        f"{'long' if error_pct > 0 else 'short'}; every prediction is corrected by that"
+    ]
+
+
 def _table(answer: WhatIfAnswer) -> RenderableType:
-    """Return one table where it fits, else end-to-end times apart from their parts."""
-    rows = (answer.base, *answer.settings)
+    """Return one table where it fits, else end-to-end times apart from their parts, else each part apart."""
+    rows, epochs = (answer.base, *answer.settings), len(answer.recorded)
     whole = ("gain", "end to end")
     parts = ("fetch stall", "compute", *(["energy"] if any(row.later.energy_j is not None for row in rows) else []))
-    tables = [plain_table("setting", "epoch", *some) for some in ((*whole, *parts), whole, parts)]
+    heads = ((*whole, *parts), whole, parts, *((part,) for part in (*whole, *parts)))
+    tables = [plain_table("setting", "epoch", *some) for some in heads]
     for table in tables:
         table.columns[0].overflow = "fold"  # a setting that is cut short cannot be distinguished from its neighbour
-        table.columns[0].min_width = min(24, max(len(_name(row)) for row in rows))
-    for row in rows:
-        gain = "" if row is answer.base else f"{row.gain_pct:+.1f} %"
-        for epoch, which in ((row.first, f"first, {row.first.cache}"), (row.later, "later")):
-            name = _name(row) if epoch is row.first else ""
-            total = ["" if epoch is row.first else gain, with_bounds(epoch.e2e_s)]
-            rest = [with_bounds(each) for each in (epoch.stall_s, epoch.compute_s, epoch.energy_j)][: len(parts)]
-            for table, cells in zip(tables, ([*total, *rest], total, rest), strict=True):
-                table.add_row(name, which, *cells)
-    return FittingTable(*tables)
+        table.columns[0].min_width = min(NAME, max(len(_name(row)) for row in rows))
+    recorded = _recorded_cells(answer)
+    for row in (None, *rows):
+        cells = recorded if row is None else _cells(row, epochs, row is answer.base)
+        name = RECORDED if row is None else _name(row)
+        names = _name_lines(name, len(cells))
+        for place, (which, gain, *times) in enumerate(cells):
+            times = times[: 1 + len(parts)]
+            tables[0].add_row(name if place == 0 else "", which, gain, *times)
+            tables[1].add_row(names[place], which, gain, times[0])
+            tables[2].add_row(names[place], which, *times[1:])
+            for table, cell in zip(tables[3:], (gain, *times), strict=True):
+                table.add_row(names[place], which, cell)
+    return FittingTable(tables[0], FittingTable(tables[1], *tables[3:5]), FittingTable(tables[2], *tables[5:]))
 
 
-def _bars(answer: WhatIfAnswer) -> Text:
-    """Return a later epoch of each setting of a sweep as a bar, its stall first."""
-    longest_s = max(row.later.e2e_s.value for row in answer.settings) or 1.0
-    widest = max(len(str(row.changes.get(answer.swept or ""))) for row in answer.settings)
-    text = Text(f"{answer.swept}, a later epoch: ")
-    text.append(f"{BLOCK} fetch stall", style="red").append(f", {SHADED} the rest")
-    for row in answer.settings:
-        later = row.later
-        length = max(1, round(BAR * later.e2e_s.value / longest_s))
-        stalled = min(length, round(BAR * later.stall_s.value / longest_s))
-        text.append(f"\n{row.changes.get(answer.swept or '')!s:>{widest}}  ").append(BLOCK * stalled, style="red")
-        text.append(SHADED * (length - stalled)).append(f" {spell_seconds(later.e2e_s.value)}")
-    return text
+def _cells(row: WhatIfRow, epochs: int, recorded: bool) -> list[tuple[str, ...]]:
+    """Return a setting's rows: epoch, gain, times and energy; the gain stands beside the time that it is of."""
+    gain = "" if recorded else spell_gain_pct(row.gain_pct, 1)
+    of_later = row.gain_of == LATER_EPOCHS
+    first, later = row.first, row.later
+    energy_j = None
+    if first.energy_j is not None and later.energy_j is not None:
+        energy_j = total_of(first.energy_j, later.energy_j, epochs)
+    total = (
+        row.total_s,
+        total_of(first.stall_s, later.stall_s, epochs),
+        total_of(first.compute_s, later.compute_s, epochs),
+        energy_j,
+    )
+    found = [
+        (f"first, {first.cache}", "" if of_later or epochs > 1 else gain, _estimates(first)),
+        ("later", gain if of_later else "", _estimates(later)),
+    ]
+    if epochs > 1:
+        found.append((f"all {epochs}", "" if of_later else gain, total))
+    return [(which, shown, *map(with_bounds, estimates)) for which, shown, estimates in found]
+
+
+def _estimates(epoch: EpochPrediction) -> tuple[Estimate | None, ...]:
+    return epoch.e2e_s, epoch.stall_s, epoch.compute_s, epoch.energy_j
+
+
+def _recorded_cells(answer: WhatIfAnswer) -> list[tuple[str, ...]]:
+    """Return the rows of what was recorded: the first epoch, and the mean of later ones."""
+    first, later = answer.recorded[:1], answer.recorded[1:]
+    found = []
+    for which, epochs in (("first", first), ("later" if len(later) == 1 else "later, mean", later)):
+        if epochs:
+            means = [
+                _mean(one.e2e_s for one in epochs),
+                _mean(one.stall_s for one in epochs),
+                _mean(one.compute_s for one in epochs),
+            ]
+            energy_j = _mean(one.energy_j for one in epochs)
+            energy = "–" if energy_j is None else f"{spell(energy_j)} J"
+            found.append((which, "", *map(spell_seconds, means), energy))
+    return found
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _name_lines(name: str, count: int) -> list[str]:
+    """Return a setting's name as the first cells of its `count` rows, so that a long one makes none of them higher."""
+    lines: list[str] = []
+    for word in name.split(", "):
+        if lines and len(lines[-1]) + 2 + len(word) <= NAME:
+            lines[-1] += f", {word}"
+        else:
+            lines = [*(f"{line}," if line is lines[-1] else line for line in lines), word]
+    return [*lines[: count - 1], "\n".join(lines[count - 1 :]), *[""] * count][:count]
 
 
 def _name(row: WhatIfRow) -> str:
-    return ", ".join(f"{name}={value}" for name, value in row.changes.items()) or RECORDED
+    return ", ".join(f"{name}={spell_setting(value)}" for name, value in row.changes.items()) or UNCHANGED
 
 
 def with_bounds(estimate: Estimate | None) -> str:
@@ -109,60 +162,3 @@ def with_bounds(estimate: Estimate | None) -> str:
     if estimate.unit != "s":
         return f"{spell(estimate.value)} [{spell(estimate.lo)}, {spell(estimate.hi)}] {estimate.unit}"
     return spell_interval(estimate.value, estimate.lo, estimate.hi)
-
-
-def write_sweep(answer: WhatIfAnswer, path: Path) -> None:
-    """Draw a sweep into an SVG file: end-to-end time and stall of a later epoch, with their intervals."""
-    if answer.swept is None:
-        raise UsageError("there is nothing to draw: -o needs --sweep, for example --sweep workers=0..8")
-    if path.suffix.lower() != ".svg":
-        raise UsageError(f"a sweep is drawn as SVG: write -o {path.with_suffix('.svg')} instead of {path}")
-    try:
-        path.write_text(draw_sweep(answer), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path} ({error.strerror}); choose another path with -o") from error
-
-
-def draw_sweep(answer: WhatIfAnswer) -> str:
-    """Return the drawing of a sweep as SVG."""
-    rows, name = answer.settings, answer.swept or ""
-    top = max(row.later.e2e_s.hi for row in rows) * 1.05 or 1.0
-    xs = [MARGIN + (place + 0.5) * (WIDTH - 2 * MARGIN) / len(rows) for place in range(len(rows))]
-
-    def y(seconds: float) -> float:
-        return HEIGHT - MARGIN - seconds / top * (HEIGHT - 2 * MARGIN)
-
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif"',
-        ' font-size="12">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        f'<text x="{WIDTH / 2}" y="20" text-anchor="middle">{html.escape(answer.run)}: a later epoch, predicted</text>',
-    ]
-    for part in range(6):
-        seconds = top * part / 5
-        out.append(
-            f'<line x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="{y(seconds):.1f}" y2="{y(seconds):.1f}" stroke="#ddd"/>'
-        )
-        out.append(f'<text x="{MARGIN - 6}" y="{y(seconds) + 4:.1f}" text-anchor="end">{seconds:.3g}</text>')
-    for x, row in zip(xs, rows, strict=True):
-        label = html.escape(str(row.changes.get(name)))
-        out.append(f'<text x="{x:.1f}" y="{HEIGHT - MARGIN + 18}" text-anchor="middle">{label}</text>')
-    for colour, title, estimates in (
-        ("#2563a8", "end to end", [row.later.e2e_s for row in rows]),
-        ("#c03a2b", "fetch stall", [row.later.stall_s for row in rows]),
-    ):
-        out += _line(xs, estimates, y, colour)
-        place = 0 if title == "end to end" else 1
-        out.append(f'<text x="{WIDTH - MARGIN - 160 + 90 * place}" y="40" fill="{colour}">{title}, s</text>')
-    out.append(f'<text x="{WIDTH / 2}" y="{HEIGHT - 12}" text-anchor="middle">{html.escape(name)}</text>')
-    return "\n".join([*out, "</svg>", ""])
-
-
-def _line(xs: Sequence[float], estimates: Sequence[Estimate], y: object, colour: str) -> list[str]:
-    assert callable(y)
-    points = " ".join(f"{x:.1f},{y(each.value):.1f}" for x, each in zip(xs, estimates, strict=True))
-    out = [f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>']
-    for x, each in zip(xs, estimates, strict=True):
-        out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y(each.lo):.1f}" y2="{y(each.hi):.1f}" stroke="{colour}"/>')
-        out.append(f'<circle cx="{x:.1f}" cy="{y(each.value):.1f}" r="3" fill="{colour}"/>')
-    return out

@@ -28,9 +28,18 @@ from edgetrain.prediction.pipeline.predictor import (
 )
 from edgetrain.prediction.pipeline.recorded_storage import RECORDED_MEDIUM, TrainingMemory
 from edgetrain.prediction.pipeline.setting import PipelineSetting
-from edgetrain.prediction.pipeline.what_if import RecordedEpoch, WhatIfAnswer, WhatIfModel, WhatIfRow, WhatIfValues
+from edgetrain.prediction.pipeline.what_if import (
+    LATER_EPOCHS,
+    RecordedEpoch,
+    WhatIfAnswer,
+    WhatIfModel,
+    WhatIfRow,
+    WhatIfValues,
+    total_of,
+)
 
 __all__ = [
+    "LATER_EPOCHS",
     "MODELLED",
     "RECORDED_MEDIUM",
     "BoardFacts",
@@ -66,5 +75,6 @@ __all__ = [
     "read_changes",
     "read_pipeline",
     "simulate_epoch",
+    "total_of",
     "whole_epochs",
 ]

@@ -334,7 +334,8 @@ def _with_cache(
     held_bytes = pipeline.memory.at(setting.batch_size)
     if ram_bytes <= held_bytes:
         raise UsageError(
-            f"ram={changes['ram']} is less than the {spell_bytes(held_bytes)} that system and training need"
+            f"ram={changes['ram']} ({spell_bytes(ram_bytes)}) is less than the {spell_bytes(held_bytes)} that system "
+            "and training need"
         )
     left_bytes, present_bytes = ram_bytes - held_bytes, present_ram_bytes(summary)
     now_bytes = pipeline.setting.cache_bytes

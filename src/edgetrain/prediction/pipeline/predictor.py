@@ -266,7 +266,9 @@ class PipelinePredictor:
         if self.base.iterable and setting.workers > max(1, base.workers):
             found.append(SHARDED)
         if setting.pin_memory and not base.pin_memory:
-            found.append("page-locked memory: the run did not use it; copies with non_blocking=True")
+            on_cpu = costs.step.kind is StepKind.CPU
+            what = "no effect where the CPU computes the step" if on_cpu else "copies with non_blocking=True"
+            found.append(f"page-locked memory: {what}")
         return tuple(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import expm1
 
 from edgetrain.analysis import Summary
 from edgetrain.prediction.pipeline.changes import ChangeFacts, change_assumptions, changed_setting
@@ -17,6 +18,7 @@ from edgetrain.prediction.pipeline.predictor import (
 from edgetrain.prediction.pipeline.setting import PipelineSetting
 from edgetrain.schema import Doubt, Estimate, Scalar
 
+ALL_EPOCHS, LATER_EPOCHS = "all epochs", "later epochs"  # what a gain is of
 ALIKE = 0.25  # of the dataset: two runs that begin with this much less or more of it in the page cache are compared
 LATER_GAIN = (
     "gain: of later epochs, because this one would begin with another part of its dataset in the page cache than the "
@@ -43,8 +45,9 @@ class WhatIfRow:
     first: EpochPrediction
     later: EpochPrediction
     total_s: Estimate  # of as many epochs as were recorded
-    gain_pct: float  # of the total, against the recorded setting; negative: slower
-    assumed: tuple[str, ...]  # and what the gain is of, where it is not of the total
+    gain_pct: float  # against the recorded setting; negative: slower
+    assumed: tuple[str, ...]  # and why the gain is not of the total, where it is not
+    gain_of: str = ALL_EPOCHS  # the total, or LATER_EPOCHS where the first ones start differently
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class WhatIfAnswer:
     recorded: tuple[RecordedEpoch, ...]
     base: WhatIfRow
     settings: tuple[WhatIfRow, ...]
-    model_error_pct: float  # end-to-end, of the recorded setting's later epochs; every prediction is corrected by it
+    model_error_pct: float  # of the recorded later epochs; every prediction is corrected by it; positive: too long
     notes: tuple[str, ...]
     doubts: tuple[Doubt, ...]
     repeats: int = 0  # other runs of the recorded setting that are known
@@ -149,7 +152,7 @@ class WhatIfModel:
             recorded=recorded,
             base=self.base,
             settings=tuple(rows),
-            model_error_pct=100.0 * self.predictor.pipeline.later_error,
+            model_error_pct=100.0 * expm1(self.predictor.pipeline.later_error),
             notes=self.predictor.notes,
             doubts=self.summary.doubts,
             repeats=self.predictor.repeats,
@@ -159,8 +162,11 @@ class WhatIfModel:
 
     def _row(self, changes: Mapping[str, Scalar], predicted: PipelinePrediction, base: WhatIfRow | None) -> WhatIfRow:
         total = total_of(predicted.first.e2e_s, predicted.later.e2e_s, self.epochs)
-        gain = 0.0 if base is None else self._gain_pct(predicted.setting, total.value, predicted.later.e2e_s.value)
-        return WhatIfRow(dict(changes), predicted.first, predicted.later, total, gain, predicted.assumed)
+        if base is None:
+            return WhatIfRow(dict(changes), predicted.first, predicted.later, total, 0.0, predicted.assumed)
+        gain = self._gain_pct(predicted.setting, total.value, predicted.later.e2e_s.value)
+        gain_of = ALL_EPOCHS if self._starts_alike(predicted.setting) else LATER_EPOCHS
+        return WhatIfRow(dict(changes), predicted.first, predicted.later, total, gain, predicted.assumed, gain_of)
 
 
 def _power(facts: ChangeFacts | None) -> float | None:
