@@ -14,6 +14,7 @@ from edgetrain.record import Table
 from edgetrain.units import S_PER_US
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
@@ -42,7 +43,7 @@ class RecordedRows:
     collate_s: Floats
     ship_cpu_s: Floats
     read_bytes: Floats
-    fetches: int  # of the whole run, how often a loader was asked; a second optimizer's step begins without a fetch
+    fetches: Ints  # how often a loader was asked for each; the step of a second optimizer begins without
 
     def __len__(self) -> int:
         return len(self.epoch)
@@ -50,9 +51,8 @@ class RecordedRows:
     def since(self, epoch: int) -> RecordedRows:
         """Return the rows from an epoch on."""
         start = int(np.argmax(self.epoch == epoch))
-        columns = {one.name: getattr(self, one.name) for one in fields(self)}
-        cut = {name: each[start:] if isinstance(each, np.ndarray) else each for name, each in columns.items()}
-        return RecordedRows(**cut | {"parts": self.parts.take(slice(start, None))})
+        columns = {one.name: getattr(self, one.name)[start:] for one in fields(self) if one.name != "parts"}
+        return RecordedRows(parts=self.parts.take(slice(start, None)), **columns)
 
     @property
     def fetch_s(self) -> Floats:
@@ -108,8 +108,15 @@ def recorded_rows(loop: TrainingLoop) -> RecordedRows:
         collate_s=made("collate_us", S_PER_US),
         ship_cpu_s=made("feeder_cpu_us", S_PER_US),
         read_bytes=made("read_bytes"),
-        fetches=int(np.count_nonzero(minibatches["loader"][parts.wait_rows] >= 0)) if len(rows) else 0,
+        fetches=_fetches(minibatches, parts),
     )
+
+
+def _fetches(minibatches: Table, parts: Parts) -> Ints:
+    """Return how often a loader was asked for each minibatch."""
+    turn = np.arange(len(parts)) if parts.wait_turn is None else parts.wait_turn
+    asked = minibatches["loader"][parts.wait_rows] >= 0 if len(parts) else np.zeros(0, bool)
+    return np.asarray(np.bincount(turn[asked], minlength=len(parts)), np.int64)
 
 
 def _column(table: Table, name: str, rows: NDArray[np.int64], known: Bools | None, scale: float) -> Floats:

@@ -235,10 +235,10 @@ def _check(run: Run, summary: Summary, rows: RecordedRows) -> None:
         )
     if summary.epochs[0].fetch_stall_s is None:
         raise PredictError(f"{run.id} has no data loader that could be watched: nothing is known about its fetches")
-    if abs(rows.fetches - len(rows)) > MAX_UNEVEN * len(rows):
+    fetches = int(rows.fetches.sum())
+    if abs(fetches - len(rows)) > MAX_UNEVEN * len(rows):
         raise PredictError(
-            f"{run.id} has {rows.fetches} fetches for {len(rows)} minibatches; the model describes one fetch per "
-            "minibatch"
+            f"{run.id} has {fetches} fetches for {len(rows)} minibatches; the model describes one fetch per minibatch"
         )
     if np.isnan(rows.fetch_s).mean() > 0.5:
         raise PredictError(
