@@ -27,6 +27,7 @@ from edgetrain.recommendation import (
     TuneTrial,
     doubt_notes,
     passing_doubts,
+    power_limit,
     trial_row,
 )
 from edgetrain.record import Run
@@ -197,7 +198,16 @@ class _Tuning:
             if chosen is not None:
                 self.best_mode = chosen.mode
                 return self._answer(start, found.best, chosen.gain, chosen.start_s, chosen.best_s, chosen.mode)
+            if found.changes and not self._keeps_power(found.best):
+                self._notes.append(f"{found.best} is not recommended: in the present power mode it draws too much")
+                return self._answer(start, start.arguments, found.gain, found.start_s, found.start_s, None)
         return self._answer(start, found.best, found.gain, found.start_s, found.best_s, None)
+
+    def _keeps_power(self, arguments: LoaderArguments) -> bool:
+        """Whether loader arguments keep the limit without another power mode."""
+        limit = self.options.max_power_w
+        setting = TunedSetting.of(arguments, self.experiment.power_mode)
+        return limit is None or power_limit(self._rows, setting, limit).kept
 
     def _proposed(
         self, start: LoaderMeasurement, limits: SearchLimits, propose: Propose | None
@@ -281,7 +291,9 @@ class _Tuning:
         best_s: float,
         mode: PowerMode | None,
     ) -> TuneResult:
-        if best == start.arguments and mode is None:
+        limit, setting = self.options.max_power_w, TunedSetting.of(best, mode)
+        changes = best != start.arguments or mode is not None
+        if not changes:
             gain = GainInterval(0.0, 0.0, 0.0)
         self._notes += doubt_notes(self._measured)
         if self.measure.spared:
@@ -295,8 +307,9 @@ class _Tuning:
                 f"{len(refused)} settings were left out: they need more than the memory limit (--max-ram) of "
                 f"{spell_bytes(self._ceiling)}"
             )
+        measured = setting if mode is not None else TunedSetting.of(best, self.experiment.power_mode)
         return TuneResult(
-            best=TunedSetting.of(best, mode),
+            best=setting,
             gain_pct=gain,
             baseline=TuneBaseline(
                 TunedSetting.of(start.arguments, self.experiment.power_mode),
@@ -305,7 +318,7 @@ class _Tuning:
                 None if start.power_w is None else start.power_w * start_s,
             ),
             trials=tuple(self._rows),
-            changes=best != start.arguments or mode is not None,
+            changes=changes,
             minimize=self.options.minimize,
             e2e_s_per_minibatch=best_s,
             dataloader=best.as_code(),
@@ -314,4 +327,5 @@ class _Tuning:
             notes=(*self._notes, *self.measure.notes),
             origin=start.origin,
             campaign=self.experiment.campaign or "",
+            power_limit=None if limit is None else power_limit(self._rows, measured, limit, changes),
         )

@@ -94,3 +94,5 @@ def tune(
             **given_settings(context, settings),
         )
     print_result(result, show_tuned, json)
+    if result.power_limit is not None and not result.power_limit.kept:
+        raise typer.Exit(1)

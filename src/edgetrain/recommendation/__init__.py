@@ -111,7 +111,15 @@ from edgetrain.recommendation.sensitivity import Elasticity, Sensitivity, sensit
 from edgetrain.recommendation.training import BatteryLife, JobCycle, Payback, WholeTraining
 from edgetrain.recommendation.trial_doubts import doubt_notes, passing_doubts
 from edgetrain.recommendation.trial_times import TrialTimes, measure_trial, training_loader, trial_times
-from edgetrain.recommendation.tuning import TuneBaseline, TunedSetting, TuneResult, TuneTrial, trial_row
+from edgetrain.recommendation.tuning import (
+    PowerLimit,
+    TuneBaseline,
+    TunedSetting,
+    TuneResult,
+    TuneTrial,
+    power_limit,
+    trial_row,
+)
 from edgetrain.recommendation.whole import TrainingQuestion, answer_phases, answer_training
 
 __all__ = [
@@ -191,6 +199,7 @@ __all__ = [
     "TrainingQuestion",
     "TrainingTarget",
     "TrialTimes",
+    "PowerLimit",
     "TuneBaseline",
     "TuneResult",
     "TuneTrial",
@@ -231,6 +240,7 @@ __all__ = [
     "parse_confidence",
     "parse_quantity",
     "passing_doubts",
+    "power_limit",
     "plan_round",
     "profiled_candidates",
     "rank_devices",
