@@ -50,7 +50,10 @@ class TuneOptions:
         """Return the rule by which trials end."""
         rule = given or TrialRule()
         limit_s = self.trial_limit
-        return rule if limit_s is None else replace(rule, limit_s=limit_s, startup_s=max(rule.startup_s, limit_s))
+        if limit_s is None:
+            return rule
+        startup_s, untrained_s = max(rule.startup_s, limit_s), max(rule.untrained_s, limit_s)
+        return replace(rule, limit_s=limit_s, startup_s=startup_s, untrained_s=untrained_s)
 
 
 def tuned_experiment(

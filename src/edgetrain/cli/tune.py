@@ -27,7 +27,10 @@ CommandArgument = Annotated[
 ]
 TrialLimit = Annotated[
     float | None,
-    typer.Option(help="Give a trial up after this many seconds from its first minibatch on; default: 180."),
+    typer.Option(
+        help="Give a trial up after this many seconds from its first minibatch on; default: 180. Above 60 "
+        "and 300 it also raises the limits on loading without training and on the time to the first minibatch."
+    ),
 ]
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from edgetrain.runner.plan_costs import cost_of
     from edgetrain.runner.plan_json_schema import plan_schema
     from edgetrain.runner.plan_reading import read_plan
-    from edgetrain.runner.recording import Progress
+    from edgetrain.runner.recording import Progress, signal_name
     from edgetrain.runner.settle import wait_until_quiet
     from edgetrain.runner.signals import Interrupted, Stopped
     from edgetrain.runner.simulated import simulate_run
@@ -97,6 +97,7 @@ __all__ = [
     "read_plan",
     "record_call",
     "run_trial",
+    "signal_name",
     "simulate_run",
     "sudo_user",
     "survey_dataset",
@@ -169,7 +170,7 @@ _MODULES = {
     "settle": ("wait_until_quiet",),
     "plan_reading": ("read_plan",),
     "plan_json_schema": ("plan_schema",),
-    "recording": ("Progress",),
+    "recording": ("Progress", "signal_name"),
     "signals": (
         "Interrupted",
         "Stopped",
