@@ -339,6 +339,16 @@ def test_persistent_workers_are_tried_where_a_pass_begins_in_any_trial():
     assert found.best.persistent
 
 
+def test_persistent_workers_are_not_tried_where_the_script_makes_a_loader_for_each_pass():
+    class Anew(Passing):
+        def __call__(self, arguments: LoaderArguments) -> LoaderMeasurement:
+            return replace(super().__call__(arguments), made_anew=True)
+
+    bench = Anew(fetch_s=0.060, cores=4)
+    found = tune(bench, arguments(1), replace(LIMITS, max_workers=4))
+    assert found.changes and not any(asked.persistent for asked in bench.asked)
+
+
 def test_each_of_several_training_processes_has_workers_and_minibatches_of_its_own():
     one, two = Bench(), Bench(processes=2)
     needed = []

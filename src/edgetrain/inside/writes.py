@@ -233,7 +233,7 @@ def watch_torch_save(serialization: Any) -> None:
 
 
 def watch_torch(torch: Any) -> None:
-    """List the files that other functions of torch open for writing in C++; a version of torch may lack some of them."""
+    """List the files that other functions of torch open for writing in C++; a version may lack some of them."""
     if not _lists:
         return
     for place, name, argument in TORCH_WRITES:
