@@ -308,8 +308,8 @@ def test_a_doubt_that_is_the_same_in_each_trial_is_only_told():
     assert not any(trial.state == "doubtful" for trial in found.trials)
     measured = [trial.measured for trial in found.trials if trial.measured is not None]
     text = "text of loader_in_another_thread"
-    assert doubt_notes(measured) == [f"doubt about {len(measured)} of {len(measured)} trials: {text}"]
-    assert doubt_notes(measured[:1]) == [f"doubt about 1 of 1 trials: {text}"] and doubt_notes([]) == []
+    assert doubt_notes(measured) == [f"doubt about {len(measured)} of {len(measured)} trials that count: {text}"]
+    assert doubt_notes(measured[:1]) == [f"doubt about 1 of 1 trials that count: {text}"] and doubt_notes([]) == []
 
 
 @dataclass

@@ -70,9 +70,9 @@ from edgetrain.analysis.summary import (
     StallCauses,
     Summary,
 )
+from edgetrain.analysis.turns import OTHER_THREAD
 from edgetrain.analysis.unit_runs import UNIT_FACTORS, UnitEpoch, UnitRun, software_of, unit_run
 from edgetrain.analysis.unit_table import read_unit_table
-from edgetrain.analysis.turns import OTHER_THREAD
 from edgetrain.analysis.variability import variability
 from edgetrain.analysis.variability_types import (
     MeasureVariability,

@@ -38,6 +38,7 @@ from edgetrain.runner import (
     TrialGuard,
     TrialPlace,
     TrialRule,
+    check_like,
     read_allowance,
     writable_folders,
 )
@@ -99,6 +100,9 @@ def tune(
     mode = read_power_mode(power_mode, device)
     campaign = time.strftime("tune-%Y%m%d-%H%M%S")
     experiment = tuned_experiment(training, options, settings, mode, campaign)
+    opened = open_device(device)
+    check_like(like, opened, experiment.workload.command is not None)
+    options.check_apply(opened, mode)
     allowance = read_allowance()
     ceiling = _ceiling(options, allowance)
     place = TrialPlace(
@@ -108,7 +112,7 @@ def tune(
         rule=options.rule(rule),
         most_bytes=ceiling,
         progress=progress or (lambda stage, done, total: None),
-        unified=open_device(device).spec.kind == "jetson",
+        unified=opened.spec.kind == "jetson",
         allow_writes=options.allow_writes,
         writable=options.writable,
     )
@@ -130,11 +134,8 @@ def _ceiling(options: TuneOptions, allowance: Allowance) -> int:
 
 
 def trials_left(asked: int, starts: int) -> int:
-    """Return how many trials the search may make, that of the start included.
-
-    A start that was measured again counts, but not where no trial would be left for a candidate.
-    """
-    return max(MIN_TRIALS, asked - starts + 1)
+    """Return how many trials the search may make, that of the start included; one measured again counts too."""
+    return asked - starts + 1
 
 
 def most_workers(cores: int, start: LoaderMeasurement) -> int:
@@ -249,7 +250,9 @@ class _Tuning:
         from_storage = reads and self.experiment.loading.cache == "keep"
         doubts = passing_doubts(start)
         first = SearchTrial(start.arguments, "start", start, "measured")
-        if not from_storage and not doubts:
+        if (from_storage or doubts) and self.options.trials <= MIN_TRIALS:
+            self._notes.append("--trials leaves none to measure the training as it is again, which the doubts call for")
+        if not (from_storage or doubts) or self.options.trials <= MIN_TRIALS:
             self._add(first)
             return start
         why = "it read its data from storage" if from_storage else doubts[0].text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -51,7 +52,9 @@ def tune(
     max_ram: Annotated[
         str | None, typer.Option(help="Limit on the memory of a trial: 4GiB; default: 90 % of the available memory.")
     ] = None,
-    trials: Annotated[int, typer.Option(help="Maximum number of trials of loader arguments.")] = 11,
+    trials: Annotated[
+        int, typer.Option(help="Maximum number of trials of loader arguments; those of power modes are extra.")
+    ] = 11,
     trial_args: Annotated[
         str, typer.Option(help='Arguments added to your command in trials only: "--epochs 1 --no-save".')
     ] = "",
@@ -62,7 +65,8 @@ def tune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --apply: show what would be set.")] = False,
     device: DeviceOption = "auto",
     like: Annotated[
-        str | None, typer.Option(help="With a simulated board: the network whose time and power per mode to imitate.")
+        str | None,
+        typer.Option(help="With a command on a simulated board: the network to imitate in time and power."),
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
@@ -74,6 +78,9 @@ def tune(
 
     Example: edgetrain tune -- python train.py --epochs 2
     """
+    for folder in allow_writes_in or ():
+        if not Path(folder).expanduser().exists():
+            print_note(f"there is no folder {folder} (--allow-writes-in); trials may make it")
     with record_kept():
         result = find_best(
             command,

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from edgetrain.runner.settle import wait_until_quiet
     from edgetrain.runner.signals import Interrupted, Stopped
     from edgetrain.runner.simulated import simulate_run
+    from edgetrain.runner.simulated_command import check_like
     from edgetrain.runner.simulated_measure import SimulatedMeasure
     from edgetrain.runner.trial_commands import writable_folders
     from edgetrain.runner.trial_guard import TrialGuard
@@ -79,6 +80,7 @@ __all__ = [
     "affordable",
     "check_command",
     "check_folders",
+    "check_like",
     "command_label",
     "cost_of",
     "count_memory",
@@ -170,6 +172,7 @@ _MODULES = {
     "settle": ("wait_until_quiet",),
     "plan_reading": ("read_plan",),
     "plan_json_schema": ("plan_schema",),
+    "simulated_command": ("check_like",),
     "recording": ("Progress", "signal_name"),
     "signals": (
         "Interrupted",
