@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +34,12 @@ TrialLimit = Annotated[
         "and 300 it also raises the limits on loading without training and on the time to the first minibatch."
     ),
 ]
+TrialsOption = Annotated[
+    int, typer.Option(help="Maximum number of trials of loader arguments; those of power modes are extra.")
+]
+LikeOption = Annotated[
+    str | None, typer.Option(help="With a command on a simulated board: the network to imitate in time and power.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -52,9 +59,7 @@ def tune(
     max_ram: Annotated[
         str | None, typer.Option(help="Limit on the memory of a trial: 4GiB; default: 90 % of the available memory.")
     ] = None,
-    trials: Annotated[
-        int, typer.Option(help="Maximum number of trials of loader arguments; those of power modes are extra.")
-    ] = 11,
+    trials: TrialsOption = 11,
     trial_args: Annotated[
         str, typer.Option(help='Arguments added to your command in trials only: "--epochs 1 --no-save".')
     ] = "",
@@ -64,10 +69,7 @@ def tune(
     apply: Annotated[bool, typer.Option("--apply", help="Set the best power mode on the board.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --apply: show what would be set.")] = False,
     device: DeviceOption = "auto",
-    like: Annotated[
-        str | None,
-        typer.Option(help="With a command on a simulated board: the network to imitate in time and power."),
-    ] = None,
+    like: LikeOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -78,9 +80,7 @@ def tune(
 
     Example: edgetrain tune -- python train.py --epochs 2
     """
-    for folder in allow_writes_in or ():
-        if not Path(folder).expanduser().exists():
-            print_note(f"there is no folder {folder} (--allow-writes-in); trials may make it")
+    note_missing(allow_writes_in or ())
     with record_kept():
         result = find_best(
             command,
@@ -106,3 +106,10 @@ def tune(
     print_result(result, show_tuned, json)
     if result.power_limit is not None and not result.power_limit.kept:
         raise typer.Exit(1)
+
+
+def note_missing(folders: Sequence[Path]) -> None:
+    """Say before the first trial which folders that may be written do not exist: a misspelled one has no effect."""
+    for folder in folders:
+        if not folder.expanduser().exists():
+            print_note(f"there is no folder {folder} (--allow-writes-in); trials may make it")
