@@ -56,6 +56,7 @@ KEYWORDS = {
     "inside/steps.py": "passes them on to torch",
     "inside/stream.py": "writes an event as JSON",
     "inside/worker.py": "passes them on to torch",
+    "inside/writes.py": "passes them on to torch",
     "report/page/shell.py": "fills a template",
     "report/terminal.py": "passes them on to rich",
     "sampling/sampler.py": "writes an event as JSON",

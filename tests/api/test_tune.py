@@ -27,6 +27,18 @@ from edgetrain.schema import LoaderArguments, LoaderMeasurement, Origin
 from tests.schemas import check_document
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "tunable.py"
+PREFETCH = """
+import queue, threading, torch
+from torch.utils.data import DataLoader, TensorDataset
+loader, batches = DataLoader(TensorDataset(torch.randn(4000, 4)), batch_size=4), queue.Queue(2)
+threading.Thread(target=lambda: [batches.put(batch) for batch in loader], daemon=True).start()
+network = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(network.parameters(), 0.1)
+for _ in range(1000):
+    optimizer.zero_grad()
+    network(batches.get()[0]).sum().backward()
+    optimizer.step()
+"""
 QUICK = TrialRule(warm_up=4, minibatches=12, seconds=0.3, limit_s=100, pass_seconds=0.2)
 
 
@@ -154,6 +166,10 @@ def test_what_cannot_be_tuned_is_refused_with_the_reason(words, kind, message) -
         ({"trial_limit": 0.0}, "--trial-limit must be above zero"),
         ({"workers": 2, "batch_size": 64}, "^--workers, --batch-size cannot be set for a command.* apply --dataset"),
         ({"cache": "cold"}, "--cache cold needs to know .* --dataset PATH"),
+        ({"like": "lenet5"}, "--like is for a simulated board"),
+        ({"like": "nosuch", "device": "sim:orin-agx"}, "does not know the network 'nosuch'; it knows "),
+        ({"apply": True}, "--apply sets a power mode, and .* has none that can be set"),
+        ({"apply": True, "device": "sim:orin-agx", "power_mode": "30W"}, "--power-mode gives one; leave one out"),
         ({"trial_args": '--name "a b'}, "cannot read --trial-args .* No closing quotation"),
     ],
 )
@@ -169,8 +185,8 @@ def test_the_command_line_refuses_only_settings_that_it_names(capsys: pytest.Cap
     assert "cannot find the command 'no-such-command'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("asked", "starts", "left"), [(11, 1, 11), (11, 2, 10), (7, 2, 6), (6, 2, 6)])
-def test_a_start_that_was_measured_again_leaves_at_least_one_candidate(asked: int, starts: int, left: int) -> None:
+@pytest.mark.parametrize(("asked", "starts", "left"), [(11, 1, 11), (11, 2, 10), (7, 2, 6), (6, 1, 6)])
+def test_a_start_that_was_measured_again_is_one_of_the_trials(asked: int, starts: int, left: int) -> None:
     assert trials_left(asked, starts) == left
 
 
@@ -184,6 +200,37 @@ def test_a_network_that_is_not_known_is_refused_with_the_list() -> None:
         UsageError, match=r"cannot find the command 'mobilenet'.*name a network: lenet5, .*mobilenet_v3"
     ):
         tune("mobilenet")
+
+
+def test_only_one_network_is_tuned_and_it_imitates_no_other() -> None:
+    with pytest.raises(UsageError, match=r"tune takes one network, not 2 \(mobilenet_v3, resnet18\)"):
+        tune(["mobilenet_v3", "resnet18"])
+    with pytest.raises(UsageError, match="--like is for a command"):
+        tune("lenet5", device="sim:orin-agx", like="resnet18")
+
+
+def test_a_folder_to_write_in_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "--allow-writes-in", "/nosuch", "--", "no-such-command"]) == 2
+    assert "there is no folder /nosuch (--allow-writes-in)" in capsys.readouterr().err
+
+
+def test_a_script_that_a_signal_ended_is_told_by_its_name(tmp_path: Path) -> None:
+    script = tmp_path / "crash.py"
+    script.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    with pytest.raises(WorkloadError, match="fails as it is, ended by signal SIGSEGV: it printed nothing"):
+        tune([sys.executable, str(script)])
+
+
+def test_a_memory_limit_that_python_itself_exceeds_is_told_as_such() -> None:
+    with pytest.raises(UsageError, match="uses more than the memory limit, 1 MB"):
+        tuned(max_ram="1MB")
+
+
+def test_a_loader_that_another_thread_iterates_is_named(tmp_path: Path) -> None:
+    script = tmp_path / "prefetch.py"
+    script.write_text(PREFETCH)
+    with pytest.raises(UsageError, match=r"takes its minibatches from another thread.* in the training loop itself"):
+        tune([sys.executable, str(script)], rule=QUICK)
 
 
 def test_a_container_is_refused() -> None:

@@ -20,12 +20,23 @@ from edgetrain.runner.command_trainee import hook_environment
 
 SCRIPT = textwrap.dedent(
     """
-    import os, sqlite3, subprocess, sys, tempfile
+    import importlib.util, os, sqlite3, subprocess, sys, tempfile
+    importlib.util.find_spec("torch")  # as libraries do that can use it
     import torch
     os.chdir(sys.argv[1])
     open("log.txt", "a").close()
     open("read.txt").read()
     torch.save({"a": torch.ones(2)}, "weights.pt")
+    script = torch.jit.script(torch.nn.Linear(1, 1))
+    script.save("script.pt")
+    torch.jit.save(script, "saved.pt")
+    torch.from_file("read.txt", size=1)
+    torch.from_file("mapped.bin", shared=True, size=1)
+    torch.UntypedStorage.from_file("storage.bin", True, 4)
+    torch.load("weights.pt", mmap=True)
+    with torch.profiler.profile() as profiled:
+        torch.ones(1)
+    profiled.export_chrome_trace("trace.json")
     os.rename("old.txt", "new.txt")
     os.close(os.open("raw.bin", os.O_WRONLY | os.O_CREAT))
     sqlite3.connect("results.db").close()
@@ -42,14 +53,15 @@ def test_files_that_are_written_renamed_or_saved_by_torch_are_listed_once(tmp_pa
     for folder in (work, run, scratch):
         folder.mkdir()
     (work / "old.txt").write_text("")
-    (work / "read.txt").write_text("")
+    (work / "read.txt").write_text("read")
     (tmp_path / "script.py").write_text(SCRIPT)
     environment = hook_environment(run, "async", {**os.environ, "TMPDIR": str(scratch), "EDGETRAIN_LIST_WRITES": "1"})
     command = [sys.executable, str(tmp_path / "script.py"), str(work)]
     subprocess.run(command, env=environment, check=True, timeout=120)
     events = [event for event in read_run(run).events if event.kind == "write"]
     names = sorted(Path(event.file or "").name for event in events)
-    assert names == sorted(["from_child.txt", "log.txt", "new.txt", "old.txt", "raw.bin", "results.db", "weights.pt"])
+    by_torch = ["weights.pt", "script.pt", "saved.pt", "mapped.bin", "storage.bin", "trace.json"]
+    assert names == sorted(["from_child.txt", "log.txt", "new.txt", "old.txt", "raw.bin", "results.db", *by_torch])
 
 
 def run_strictly(script: Path, run: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -73,6 +85,8 @@ CHANGES = {
     "log.txt renamed": "os.rename('log.txt', 'other.txt')",
     "log.txt removed": "os.remove('log.txt')",
     "weights.pt": "torch.save({'a': torch.ones(2)}, 'weights.pt')",
+    "torch.jit.save to log.txt": "torch.jit.save(torch.jit.script(torch.nn.Linear(1, 1)), 'log.txt')",
+    "torch.from_file": "torch.from_file('log.txt', shared=True, size=1).fill_(7)",
     "a file in a new folder": "os.makedirs('runs/1', exist_ok=True) or open('runs/1/log.txt', 'w')",
     "a link": "os.symlink('log.txt', 'link')",
     "a second name": "os.link('log.txt', 'link')",

@@ -308,8 +308,8 @@ def test_a_doubt_that_is_the_same_in_each_trial_is_only_told():
     assert not any(trial.state == "doubtful" for trial in found.trials)
     measured = [trial.measured for trial in found.trials if trial.measured is not None]
     text = "text of loader_in_another_thread"
-    assert doubt_notes(measured) == [f"doubt about {len(measured)} of {len(measured)} trials: {text}"]
-    assert doubt_notes(measured[:1]) == [f"doubt about 1 of 1 trials: {text}"] and doubt_notes([]) == []
+    assert doubt_notes(measured) == [f"doubt about {len(measured)} of {len(measured)} trials that count: {text}"]
+    assert doubt_notes(measured[:1]) == [f"doubt about 1 of 1 trials that count: {text}"] and doubt_notes([]) == []
 
 
 @dataclass
@@ -337,6 +337,16 @@ def test_persistent_workers_are_tried_where_a_pass_begins_in_any_trial():
     found = tune(bench, arguments(1), replace(LIMITS, max_workers=4))
     assert bench(arguments(1)).passes == 0
     assert found.best.persistent
+
+
+def test_persistent_workers_are_not_tried_where_the_script_makes_a_loader_for_each_pass():
+    class Anew(Passing):
+        def __call__(self, arguments: LoaderArguments) -> LoaderMeasurement:
+            return replace(super().__call__(arguments), made_anew=True)
+
+    bench = Anew(fetch_s=0.060, cores=4)
+    found = tune(bench, arguments(1), replace(LIMITS, max_workers=4))
+    assert found.changes and not any(asked.persistent for asked in bench.asked)
 
 
 def test_each_of_several_training_processes_has_workers_and_minibatches_of_its_own():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,8 @@ def test_restoring_is_said_in_each_of_its_ways() -> None:
     assert "would undo a mode: 1 values" in printed(show_restore(planned))
     done = ModeRestore("orin-agx", False, Restored("a mode", 3, None, (), ("later",)), "a mode", (), MODE)
     assert "undid a mode; now 4 cores" in printed(show_restore(done)) and "note: later" in printed(show_restore(done))
+    written = printed(show_restore(replace(done, writes=(WRITE,))))
+    assert "wrote 1 values:" in written and "/sys/gpu/max_freq: 1300500000 → 408000000" in written
     unit = ModeRestore("orin-agx", False, None, None, (), None, "/etc/systemd/system/x.service")
     assert "x.service installed" in printed(show_restore(unit, True)) and "was removed" in printed(
         show_restore(unit, False)

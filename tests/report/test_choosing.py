@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.console import RenderableType
 
+from edgetrain.api import undo_command
 from edgetrain.prediction import (
     GENERIC,
     ModePredictor,
@@ -122,6 +123,10 @@ def test_whole_trainings_phases_frontier_and_stock_modes_have_sections(candidate
 
 def test_what_was_set_is_named_with_how_to_undo_it():
     assert "edgetrain modes restore undoes it" in shown(show_applied(AppliedMode("orin-agx", False, ("a: 1 → 2",))))
+    undo = undo_command("sim:orin-agx")
+    applied = AppliedMode("orin-agx", False, (), undo)
+    assert "edgetrain modes restore --device sim:orin-agx undoes it" in shown(show_applied(applied))
+    assert undo_command("auto") == undo_command(None) == "edgetrain modes restore"
     assert shown(show_applied(AppliedMode("orin-agx", True, ("a: 1 → 2",)))).splitlines() == [
         "would write 1 settings on orin-agx",
         "a: 1 → 2",

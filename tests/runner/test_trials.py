@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from edgetrain.errors import TrialError, WorkloadError
-from edgetrain.inside import overrides, stream, writes
+from edgetrain.inside import overrides, writes
 from edgetrain.record import FolderStore, LoaderFacts, Manifest, Process, ProcessFacts, Run
 from edgetrain.record.table import ArrayTable
 from edgetrain.runner import RAM_SHARE, TrialPlace, TrialRule, read_allowance, trials
 from edgetrain.runner.trial_memory import MemoryWatch, session_memory
 from edgetrain.runner.trial_processes import Survivor, cleans_up, descendants, family, kill_session
 from edgetrain.runner.trial_turns import find_turns
-from edgetrain.runner.trial_watch import ENTERED_WITHIN_S, EventTail, TrialWatch, count_rows, judge_rows
+from edgetrain.runner.trial_watch import count_rows, count_untrained, judge_rows
 from edgetrain.runner.trials import ProcessesLeft, TrialCommand, last_lines, remove_made, with_memory_now
 from edgetrain.schema import Experiment, Workload
 
@@ -55,6 +55,19 @@ def run_of(count: int, each_s: float, loader: int = 0, phase: int = 1) -> Run:
 )
 def test_a_trial_is_over_when_enough_steady_minibatches_were_seen(run: Run, expected: str) -> None:
     assert judge_rows(run, RULE) == expected
+
+
+@pytest.mark.parametrize(
+    ("run", "count"),
+    [
+        (run_of(20, 0.1, phase=0), 20),
+        (run_of(20, 0.1, phase=2), 0),  # evaluation
+        (Run("run", Manifest(), (*run_of(20, 0.1, phase=0).processes, *run_of(1, 0.1, loader=-1).processes)), 0),
+        (Run("run", Manifest()), 0),
+    ],
+)
+def test_minibatches_without_a_training_step_are_counted_until_one_is_seen(run: Run, count: int) -> None:
+    assert count_untrained(run) == count
 
 
 def test_every_training_process_must_have_enough() -> None:
@@ -138,90 +151,6 @@ def test_a_trial_goes_on_to_the_start_of_the_next_pass_where_passes_are_short(ru
 
 def test_a_pass_that_never_comes_does_not_keep_a_trial_from_ending() -> None:
     assert judge_rows(passing(8 + 170, 0.06, 200), TrialRule(pass_seconds=15.0, most_seconds=10.0)) == "enough"
-
-
-def watch_of(folder: Path, now: list[float], **place) -> TrialWatch:
-    watch = TrialWatch(folder, TrialPlace(FolderStore(folder / "store"), **place), now_s=lambda: now[0])
-    watch.begin(os.getpid(), hooked=True)
-    return watch
-
-
-def say(folder: Path, kind: str, end: str = "\n") -> None:
-    with (folder / "events-inside.jsonl").open("a") as file:
-        file.write(f'{{"kind": "{kind}", "file": "/home/me/weights.pt"}}{end}')
-
-
-def test_a_command_into_which_the_recorder_was_not_loaded_is_ended(tmp_path: Path) -> None:
-    now = [0.0]
-    watch = watch_of(tmp_path, now)
-    now[0] = ENTERED_WITHIN_S - 1
-    assert not watch.over()
-    now[0] = ENTERED_WITHIN_S + 1
-    assert watch.over() and watch.ended == "not entered"
-
-
-def write_minibatches(folder: Path, count: int) -> None:
-    writer = stream.StreamWriter(str(folder / "minibatches-7.ets"), "minibatches", stream.MINIBATCHES, {"pid": 7})
-    names = [name for name, _ in stream.MINIBATCHES]
-    for number in range(count):
-        known = {"loader": 0, "generation": 0, "batch": number, "phase": 1, "asked_us": number, "ready_us": number}
-        writer.add([known.get(name) for name in names])
-    writer.close()
-
-
-def test_the_time_limit_of_a_trial_begins_with_its_first_minibatch(tmp_path: Path) -> None:
-    now = [0.0]
-    watch = watch_of(tmp_path, now, rule=TrialRule(limit_s=60.0, startup_s=200.0))
-    say(tmp_path, "entered")
-    now[0] = 150.0
-    assert not watch.over()
-    write_minibatches(tmp_path, 3)
-    now[0] = 151.0
-    assert not watch.over()
-    now[0] = 210.0
-    assert not watch.over()
-    now[0] = 212.0
-    assert watch.over() and watch.ended == "limit"
-
-
-def test_a_command_that_never_trains_is_ended_when_its_time_to_start_is_over(tmp_path: Path) -> None:
-    now = [0.0]
-    watch = watch_of(tmp_path, now, rule=TrialRule(limit_s=60.0, startup_s=200.0))
-    say(tmp_path, "entered")
-    now[0] = 199.0
-    assert not watch.over()
-    now[0] = 201.0
-    assert watch.over() and watch.ended == "limit"
-
-
-def test_a_command_that_is_about_to_change_a_file_is_ended_unless_that_is_allowed(tmp_path: Path) -> None:
-    now = [0.0]
-    strict, allowing = watch_of(tmp_path, now), watch_of(tmp_path, now, allow_writes=True)
-    say(tmp_path, "entered")
-    now[0] = ENTERED_WITHIN_S + 1
-    assert not strict.over() and not allowing.over()
-    say(tmp_path, "write")
-    assert strict.over() and strict.ended == "writes"
-    assert not allowing.over()
-
-
-@pytest.mark.parametrize(("allow_writes", "ended", "status"), [(False, "writes", None), (True, "by itself", -9)])
-def test_a_command_that_the_hook_killed_was_ended_because_it_writes(tmp_path, allow_writes, ended, status) -> None:
-    watch = watch_of(tmp_path, [0.0], allow_writes=allow_writes)
-    say(tmp_path, "write")
-    watch.command_ended(-9)
-    assert (watch.ended, watch.status) == (ended, status)
-
-
-def test_events_are_read_once_and_only_whole_lines(tmp_path: Path) -> None:
-    tail = EventTail(tmp_path / "events-inside.jsonl")
-    assert tail.read() == []
-    say(tmp_path, "entered")
-    say(tmp_path, "write", end="")
-    assert [event["kind"] for event in tail.read()] == ["entered"]
-    say(tmp_path, "", end="\n")
-    (tmp_path / "events-inside.jsonl").open("a").write('broken\n{"kind": "write"}\n')
-    assert [event["kind"] for event in tail.read()] == ["write"]
 
 
 def test_a_session_is_measured_and_killed_with_everything_in_it() -> None:

@@ -70,6 +70,7 @@ from edgetrain.analysis.summary import (
     StallCauses,
     Summary,
 )
+from edgetrain.analysis.turns import OTHER_THREAD
 from edgetrain.analysis.unit_runs import UNIT_FACTORS, UnitEpoch, UnitRun, software_of, unit_run
 from edgetrain.analysis.unit_table import read_unit_table
 from edgetrain.analysis.variability import variability
@@ -88,6 +89,7 @@ __all__ = [
     "MIN_RECORDED_MINIBATCHES",
     "MIN_RUNS",
     "NOTHING_TO_GAIN",
+    "OTHER_THREAD",
     "RESAMPLES",
     "UNIT_FACTORS",
     "Bins",

@@ -44,7 +44,7 @@ from edgetrain.api.prediction import plan_modes, predict, predict_unit, profile_
 from edgetrain.api.priors import add_to_prior, list_priors
 from edgetrain.api.profiled import read_profiled
 from edgetrain.api.quickstart import Characterisation, characterise
-from edgetrain.api.recommendation import MeasuringOptions, TrainingOptions, apply_mode, recommend
+from edgetrain.api.recommendation import MeasuringOptions, TrainingOptions, apply_mode, recommend, undo_command
 from edgetrain.api.records import (
     Exported,
     ImportResult,
@@ -173,6 +173,7 @@ __all__ = [
     "summarize",
     "top",
     "tune",
+    "undo_command",
     "variability",
     "whatif",
     "write_report",

@@ -95,11 +95,11 @@ def restore_mode(device: str = "auto", dry_run: bool = False) -> ModeRestore:
     """Put the board back as it was before edgetrain changed it."""
     board, _, control = _open(device)
     asked = control.held()
+    writes = tuple(write for write in control.plan_restore() if write.before != write.value)
     if asked is None or dry_run:
-        writes = tuple(write for write in control.plan_restore() if write.before != write.value)
         return ModeRestore(board.spec.name, dry_run, None, asked, writes, control.read())
     done = control.restore()
-    return ModeRestore(board.spec.name, dry_run, done, asked, (), control.read())
+    return ModeRestore(board.spec.name, dry_run, done, asked, writes, control.read())
 
 
 def restore_at_boot(enable: bool, device: str = "auto", dry_run: bool = False) -> ModeRestore:

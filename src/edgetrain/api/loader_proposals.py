@@ -23,5 +23,5 @@ def propose_workers(run: Run, start: LoaderMeasurement, most: int) -> Sequence[L
         return ()
     if best == 0:
         return (LoaderArguments(0, None, now.pin_memory, False),)
-    persistent = now.persistent if now.workers else start.passes > 0
+    persistent = now.persistent if now.workers else start.passes > 0 and not start.made_anew
     return (LoaderArguments(best, now.prefetch or 2, now.pin_memory, persistent),)

@@ -277,6 +277,12 @@ def _with_frontier(found: ModeChoice, axes: tuple[str, str]) -> Recommendation:
     return replace(found.answer, frontier=tuple(points), stock=tuple(losses))
 
 
+def undo_command(board: str | None) -> str:
+    """Return the command that undoes what was set on a board."""
+    named = board is not None and is_live(board) and board != "auto"
+    return "edgetrain modes restore" + (f" --device {board}" if named else "")
+
+
 def apply_mode(mode: PowerMode, board: str | None = None, dry_run: bool = False) -> AppliedMode:
     """Set a mode with the board's journaled control; `edgetrain modes restore` undoes it."""
     from edgetrain.device import ModeRequest, open_device
@@ -290,4 +296,4 @@ def apply_mode(mode: PowerMode, board: str | None = None, dry_run: bool = False)
         )
     request = ModeRequest(mode=space.check(replace(mode, name=None)))
     change = control.preview(request) if dry_run else control.set(request)
-    return AppliedMode(device.spec.name, dry_run, tuple(str(write) for write in change.writes))
+    return AppliedMode(device.spec.name, dry_run, tuple(str(write) for write in change.writes), undo_command(board))

@@ -9,7 +9,7 @@ from edgetrain.analysis import find_loops, slowest
 from edgetrain.errors import EdgetrainError, TrialError, UsageError, WorkloadError
 from edgetrain.recommendation import find_target, measure_trial, training_loader
 from edgetrain.record import Run
-from edgetrain.runner import LoaderChange, Trial, TrialPlace, run_trial
+from edgetrain.runner import LoaderChange, Trial, TrialPlace, run_trial, signal_name
 from edgetrain.schema import Experiment, LoaderArguments, LoaderMeasurement, LoaderTarget, Loading, PowerMode, RamUse
 from edgetrain.units import spell_bytes
 
@@ -86,10 +86,10 @@ class TrialMeasure:
         writes = self._note_writes(trial)
         if trial.ended == "memory":
             raise TrialError(f"with {arguments} it used more than the memory limit (--max-ram)", kind="memory")
-        if trial.ended == "limit":
+        if trial.ended in ("limit", "no steps"):
             raise TrialError(f"{_too_few(trial)} with {arguments}", kind="failed")
         if trial.status:
-            raise TrialError(f"the script fails with {arguments}: {trial.last_words}", kind="failed")
+            raise TrialError(f"the script fails with {arguments}: {_how_it_failed(trial)}", kind="failed")
         if writes and trial.minibatches < trial.needed:
             raise TrialError(_before_writing(trial), kind="writes")
         try:
@@ -138,19 +138,16 @@ class TrialMeasure:
         return bool(trial.writes)
 
     def _check_start(self, trial: Trial) -> None:
-        if trial.missing is not None:
-            raise UsageError(f"nothing can be measured or protected in this command: {trial.missing}")
-        if trial.ended == "memory":
+        if trial.ended == "memory":  # perhaps before the recorder was loaded
             raise UsageError(
                 f"the training as it is uses more than the memory limit, {spell_bytes(trial.most_bytes)} (--max-ram, "
                 "or 90 % of what is available now); give a larger --max-ram, end other programs or lower its batch size"
             )
+        if trial.missing is not None:
+            raise UsageError(f"nothing can be measured or protected in this command: {trial.missing}")
         if trial.status:
-            raise WorkloadError(
-                f"the script fails as it is, with status {trial.status}: {trial.last_words or 'it printed nothing'}",
-                run=trial.run,
-            )
-        if trial.ended == "limit":
+            raise WorkloadError(f"the script fails as it is, {_how_it_failed(trial)}", run=trial.run)
+        if trial.ended in ("limit", "no steps"):
             raise WorkloadError(
                 f"the script ran {_too_few(trial)}; see what it printed with edgetrain show {trial.run}",
                 run=trial.run,
@@ -160,6 +157,8 @@ class TrialMeasure:
         kind = error.kind
         if kind == "no_loader":
             return UsageError(f"{error}, so there are no loader arguments to tune; see edgetrain profile for the rest")
+        if kind == "other_thread":
+            return UsageError(str(error))
         if kind == "no_steps":
             return UsageError(
                 f"{error}: the script must train with torch and a DataLoader; try edgetrain profile first"
@@ -183,9 +182,25 @@ def _before_writing(trial: Trial) -> str:
     )
 
 
+def _how_it_failed(trial: Trial) -> str:
+    status = trial.status or 0
+    how = f"with status {status}" if status > 0 else f"ended by signal {signal_name(-status)}"
+    return f"{how}: {trial.last_words or 'it printed nothing'}"
+
+
 def _too_few(trial: Trial) -> str:
+    rule = trial.rule
+    if trial.ended == "no steps":
+        return (
+            f"{trial.untrained} minibatches from its loader in {rule.untrained_s:.0f} s without a training step "
+            f"(backward pass or optimizer step); if training begins later, tune --trial-limit SECONDS, above "
+            f"{rule.untrained_s:.0f}, waits longer"
+        )
     if not trial.minibatches:
-        return f"no minibatch within {trial.rule.startup_s:.0f} s (tune --trial-limit SECONDS allows more time)"
+        return (
+            f"no minibatch within {rule.startup_s:.0f} s of its start (tune --trial-limit SECONDS, above "
+            f"{rule.startup_s:.0f}, allows more time)"
+        )
     return (
         f"too few minibatches within {trial.rule.limit_s:.0f} s of the first one ({trial.minibatches} of at least "
         f"{trial.needed}; tune --trial-limit SECONDS allows more time)"

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from edgetrain.device import Device
 from edgetrain.errors import UsageError
 from edgetrain.runner import TrialRule, check_command, command_label
 from edgetrain.schema import Experiment, PowerMode, Scalar, all_settings, build_experiment
@@ -46,11 +47,26 @@ class TuneOptions:
         if self.dry_run and not self.apply:
             raise UsageError("--dry-run shows what --apply would set; give both")
 
+    def check_apply(self, device: Device, mode: PowerMode | None) -> None:
+        """Refuse to apply a power mode where none will be found."""
+        if not self.apply:
+            return
+        if mode is not None:
+            raise UsageError("--apply sets the power mode that is found, and --power-mode gives one; leave one out")
+        if device.modes() is None or device.control() is None:
+            raise UsageError(
+                f"--apply sets a power mode, and {device.spec.name} has none that can be set; leave it out, or run "
+                "this on the board or with --device sim:orin-agx"
+            )
+
     def rule(self, given: TrialRule | None) -> TrialRule:
         """Return the rule by which trials end."""
         rule = given or TrialRule()
         limit_s = self.trial_limit
-        return rule if limit_s is None else replace(rule, limit_s=limit_s, startup_s=max(rule.startup_s, limit_s))
+        if limit_s is None:
+            return rule
+        startup_s, untrained_s = max(rule.startup_s, limit_s), max(rule.untrained_s, limit_s)
+        return replace(rule, limit_s=limit_s, startup_s=startup_s, untrained_s=untrained_s)
 
 
 def tuned_experiment(
@@ -66,6 +82,8 @@ def tuned_experiment(
         if options.trial_args:
             raise UsageError("--trial-args adds arguments to a command; a network has none")
         return build_experiment({"network": words[0], **settings}, mode, campaign=campaign)
+    if len(words) > 1 and all(word in CATALOG for word in words):
+        raise UsageError(f"tune takes one network, not {len(words)} ({', '.join(words)})")
     try:
         check_command(words)
     except UsageError as error:

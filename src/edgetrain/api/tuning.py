@@ -27,6 +27,7 @@ from edgetrain.recommendation import (
     TuneTrial,
     doubt_notes,
     passing_doubts,
+    power_limit,
     trial_row,
 )
 from edgetrain.record import Run
@@ -37,6 +38,7 @@ from edgetrain.runner import (
     TrialGuard,
     TrialPlace,
     TrialRule,
+    check_like,
     read_allowance,
     writable_folders,
 )
@@ -98,6 +100,9 @@ def tune(
     mode = read_power_mode(power_mode, device)
     campaign = time.strftime("tune-%Y%m%d-%H%M%S")
     experiment = tuned_experiment(training, options, settings, mode, campaign)
+    opened = open_device(device)
+    check_like(like, opened, experiment.workload.command is not None)
+    options.check_apply(opened, mode)
     allowance = read_allowance()
     ceiling = _ceiling(options, allowance)
     place = TrialPlace(
@@ -107,7 +112,7 @@ def tune(
         rule=options.rule(rule),
         most_bytes=ceiling,
         progress=progress or (lambda stage, done, total: None),
-        unified=open_device(device).spec.kind == "jetson",
+        unified=opened.spec.kind == "jetson",
         allow_writes=options.allow_writes,
         writable=options.writable,
     )
@@ -129,11 +134,8 @@ def _ceiling(options: TuneOptions, allowance: Allowance) -> int:
 
 
 def trials_left(asked: int, starts: int) -> int:
-    """Return how many trials the search may make, that of the start included.
-
-    A start that was measured again counts, but not where no trial would be left for a candidate.
-    """
-    return max(MIN_TRIALS, asked - starts + 1)
+    """Return how many trials the search may make, that of the start included; one measured again counts too."""
+    return asked - starts + 1
 
 
 def most_workers(cores: int, start: LoaderMeasurement) -> int:
@@ -197,7 +199,16 @@ class _Tuning:
             if chosen is not None:
                 self.best_mode = chosen.mode
                 return self._answer(start, found.best, chosen.gain, chosen.start_s, chosen.best_s, chosen.mode)
+            if found.changes and not self._keeps_power(found.best):
+                self._notes.append(f"{found.best} is not recommended: in the present power mode it draws too much")
+                return self._answer(start, start.arguments, found.gain, found.start_s, found.start_s, None)
         return self._answer(start, found.best, found.gain, found.start_s, found.best_s, None)
+
+    def _keeps_power(self, arguments: LoaderArguments) -> bool:
+        """Whether loader arguments keep the limit without another power mode."""
+        limit = self.options.max_power_w
+        setting = TunedSetting.of(arguments, self.experiment.power_mode)
+        return limit is None or power_limit(self._rows, setting, limit).kept
 
     def _proposed(
         self, start: LoaderMeasurement, limits: SearchLimits, propose: Propose | None
@@ -239,7 +250,9 @@ class _Tuning:
         from_storage = reads and self.experiment.loading.cache == "keep"
         doubts = passing_doubts(start)
         first = SearchTrial(start.arguments, "start", start, "measured")
-        if not from_storage and not doubts:
+        if (from_storage or doubts) and self.options.trials <= MIN_TRIALS:
+            self._notes.append("--trials leaves none to measure the training as it is again, which the doubts call for")
+        if not (from_storage or doubts) or self.options.trials <= MIN_TRIALS:
             self._add(first)
             return start
         why = "it read its data from storage" if from_storage else doubts[0].text
@@ -281,7 +294,9 @@ class _Tuning:
         best_s: float,
         mode: PowerMode | None,
     ) -> TuneResult:
-        if best == start.arguments and mode is None:
+        limit, setting = self.options.max_power_w, TunedSetting.of(best, mode)
+        changes = best != start.arguments or mode is not None
+        if not changes:
             gain = GainInterval(0.0, 0.0, 0.0)
         self._notes += doubt_notes(self._measured)
         if self.measure.spared:
@@ -295,8 +310,9 @@ class _Tuning:
                 f"{len(refused)} settings were left out: they need more than the memory limit (--max-ram) of "
                 f"{spell_bytes(self._ceiling)}"
             )
+        measured = setting if mode is not None else TunedSetting.of(best, self.experiment.power_mode)
         return TuneResult(
-            best=TunedSetting.of(best, mode),
+            best=setting,
             gain_pct=gain,
             baseline=TuneBaseline(
                 TunedSetting.of(start.arguments, self.experiment.power_mode),
@@ -305,7 +321,7 @@ class _Tuning:
                 None if start.power_w is None else start.power_w * start_s,
             ),
             trials=tuple(self._rows),
-            changes=best != start.arguments or mode is not None,
+            changes=changes,
             minimize=self.options.minimize,
             e2e_s_per_minibatch=best_s,
             dataloader=best.as_code(),
@@ -314,4 +330,5 @@ class _Tuning:
             notes=(*self._notes, *self.measure.notes),
             origin=start.origin,
             campaign=self.experiment.campaign or "",
+            power_limit=None if limit is None else power_limit(self._rows, measured, limit, changes),
         )

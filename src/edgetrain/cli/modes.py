@@ -89,7 +89,7 @@ def set_mode(
         return
     console().print(show_change(done))
     if not dry_run:
-        console(stderr=True).print("undo it with: edgetrain modes restore")
+        console(stderr=True).print(f"undo it with: {api.undo_command(device)}")
 
 
 def restore(

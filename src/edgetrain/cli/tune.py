@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,7 +29,16 @@ CommandArgument = Annotated[
 ]
 TrialLimit = Annotated[
     float | None,
-    typer.Option(help="Give a trial up after this many seconds from its first minibatch on; default: 180."),
+    typer.Option(
+        help="Give a trial up after this many seconds from its first minibatch on; default: 180. Above 60 "
+        "and 300 it also raises the limits on loading without training and on the time to the first minibatch."
+    ),
+]
+TrialsOption = Annotated[
+    int, typer.Option(help="Maximum number of trials of loader arguments; those of power modes are extra.")
+]
+LikeOption = Annotated[
+    str | None, typer.Option(help="With a command on a simulated board: the network to imitate in time and power.")
 ]
 
 
@@ -48,7 +59,7 @@ def tune(
     max_ram: Annotated[
         str | None, typer.Option(help="Limit on the memory of a trial: 4GiB; default: 90 % of the available memory.")
     ] = None,
-    trials: Annotated[int, typer.Option(help="Maximum number of trials of loader arguments.")] = 11,
+    trials: TrialsOption = 11,
     trial_args: Annotated[
         str, typer.Option(help='Arguments added to your command in trials only: "--epochs 1 --no-save".')
     ] = "",
@@ -58,9 +69,7 @@ def tune(
     apply: Annotated[bool, typer.Option("--apply", help="Set the best power mode on the board.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --apply: show what would be set.")] = False,
     device: DeviceOption = "auto",
-    like: Annotated[
-        str | None, typer.Option(help="With a simulated board: the network whose time and power per mode to imitate.")
-    ] = None,
+    like: LikeOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -71,6 +80,7 @@ def tune(
 
     Example: edgetrain tune -- python train.py --epochs 2
     """
+    note_missing(allow_writes_in or ())
     with record_kept():
         result = find_best(
             command,
@@ -94,3 +104,12 @@ def tune(
             **given_settings(context, settings),
         )
     print_result(result, show_tuned, json)
+    if result.power_limit is not None and not result.power_limit.kept:
+        raise typer.Exit(1)
+
+
+def note_missing(folders: Sequence[Path]) -> None:
+    """Say before the first trial which folders that may be written do not exist: a misspelled one has no effect."""
+    for folder in folders:
+        if not folder.expanduser().exists():
+            print_note(f"there is no folder {folder} (--allow-writes-in); trials may make it")

@@ -54,20 +54,24 @@ class _Waiter:
             self._finding = False
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return None
-        execute, patch = spec.loader.exec_module, self._waiting.pop(name)
+        execute = spec.loader.exec_module
 
         def exec_module(module: Any) -> None:
             execute(module)
+            # Not before: a module may be looked for without being imported (`importlib.util.find_spec("torch")`).
+            patch = self._waiting.pop(name, None)
             try:
-                patch(module)
+                if patch is not None:
+                    patch(module)
             except Exception as error:
                 sys.stderr.write("edgetrain: cannot record this process: %r\n" % (error,))
 
+            finders: list[Any] = sys.meta_path
+            if not self._waiting and self in finders:
+                finders.remove(self)
+
         loader: Any = spec.loader
         loader.exec_module = exec_module
-        finders: list[Any] = sys.meta_path
-        if not self._waiting and self in finders:
-            finders.remove(self)
         return spec
 
 
@@ -103,6 +107,10 @@ def _modules(module: Any, session_of: Any) -> None:
 
 
 def _saving(module: Any, session_of: Any) -> None:
+    writes.watch_torch_save(module)
+
+
+def _writing(module: Any, session_of: Any) -> None:
     writes.watch_torch(module)
 
 
@@ -113,6 +121,7 @@ PATCHES = {
     "torch.nn.modules.module": _modules,
     "torch.cuda.graphs": _graphs,
     "torch.serialization": _saving,
+    "torch": _writing,
 }
 
 

@@ -1,8 +1,9 @@
 """Lists the files and folders that a program changes outside temporary folders, and other programs it starts.
 
 An audit hook sees what Python code does: files opened for writing, renamed, linked or removed, folders made, metadata
-changed. `torch.save` writes in C++ and is watched by itself. What other C code writes (HDF5, safetensors), what
-`os.mkfifo` and `os.mknod` make (Python does not audit them) and what other programs write is not seen. With `STOP`, the
+changed. What torch writes in C++ (`torch.save`, `torch.jit.save`, `torch.from_file`, profiler traces) is watched where
+Python calls it. What other C code writes (HDF5, safetensors), what `os.mkfifo` and `os.mknod` make (Python does not
+audit them) and what other programs write is not seen. With `STOP`, the
 process is killed before it makes the first such change; a new folder is only listed, because most scripts make one for
 what they save at the end, and it can be removed while it is empty. What will fail (making a folder that exists) is no
 change.
@@ -10,6 +11,7 @@ change.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -17,7 +19,7 @@ import signal
 import sys
 import tempfile
 import threading
-from typing import Any, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 from . import programs, stream
 
@@ -42,6 +44,15 @@ TAKEN = {"os.rename": (0, 2), "os.remove": (0, 1), "os.rmdir": (0, 1), "shutil.r
 CHANGED = {"os.truncate": (0, None), "os.chmod": (0, 2), "os.chown": (0, 3), "os.utime": (0, 3),
            "os.setxattr": (0, None), "os.removexattr": (0, None)}  # fmt: skip
 STARTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn")
+# Functions of torch that open a file in C++: whose they are, their name, and that of the path, their first argument.
+TORCH_WRITES = (
+    ("_C.ScriptModule", "save", "filename"),
+    ("_C.ScriptModule", "_save_for_mobile", "filename"),
+    ("_C.ScriptFunction", "save", "filename"),
+    ("_C.PyTorchFileWriter", "__init__", "file_name"),  # of torch.save, torch.package and torch.export
+    ("_C._autograd._ProfilerResult", "save", "path"),
+)
+TORCH_MAPS = ("", "UntypedStorage", "_UntypedStorage")  # whose `from_file` maps a file: shared, it can be written
 WATCHED = {"open", "sqlite3.connect", *MADE, *TAKEN, *CHANGED, *STARTS}
 
 
@@ -206,7 +217,7 @@ def install(run: str) -> None:
         sys.addaudithook(_lists[0].audit)
 
 
-def watch_torch(serialization: Any) -> None:
+def watch_torch_save(serialization: Any) -> None:
     """List what `torch.save` writes to a path: it does not open the file in Python."""
     if not _lists or hasattr(serialization.save, "_edgetrain"):
         return
@@ -219,3 +230,54 @@ def watch_torch(serialization: Any) -> None:
 
     serialization._open_zipfile_writer = _open_zipfile_writer
     serialization.save._edgetrain = True
+
+
+def watch_torch(torch: Any) -> None:
+    """List the files that other functions of torch open for writing in C++; a version may lack some of them."""
+    if not _lists:
+        return
+    for place, name, argument in TORCH_WRITES:
+        owner = _found_in(torch, place)
+        if hasattr(owner, name):
+            _replace(owner, name, _noting(getattr(owner, name), argument, 1))
+    for place in TORCH_MAPS:
+        owner = _found_in(torch, place)
+        if hasattr(owner, "from_file"):
+            watched = _noting(owner.from_file, "filename", 0, _is_shared)
+            _replace(owner, "from_file", staticmethod(watched) if place else watched)
+
+
+def _found_in(module: Any, place: str) -> Any:
+    for name in filter(None, place.split(".")):
+        module = getattr(module, name, None)
+    return module
+
+
+def _replace(owner: Any, name: str, function: Any) -> None:
+    try:
+        setattr(owner, name, function)
+    except (AttributeError, TypeError):  # a class of C code that cannot be changed
+        pass
+
+
+def _is_shared(arguments: Any, named: Any) -> bool:
+    """Whether a file is mapped so that writing to the tensor writes to the file."""
+    return bool(arguments[1] if len(arguments) > 1 else named.get("shared"))
+
+
+def _noting(
+    original: Callable[..., Any],
+    argument: str,
+    place: int,
+    writes: Callable[[Any, Any], bool] = lambda given, named: True,
+) -> Callable[..., Any]:
+    """Return a function that lists the file named by one of its arguments, then does what it did."""
+
+    @functools.wraps(original, assigned=("__name__", "__doc__"))
+    def noting(*arguments: Any, **named: Any) -> Any:
+        path = arguments[place] if len(arguments) > place else named.get(argument)
+        if isinstance(path, (str, bytes, os.PathLike)) and writes(arguments, named):
+            _lists[0].note(path)
+        return original(*arguments, **named)
+
+    return noting

@@ -111,7 +111,15 @@ from edgetrain.recommendation.sensitivity import Elasticity, Sensitivity, sensit
 from edgetrain.recommendation.training import BatteryLife, JobCycle, Payback, WholeTraining
 from edgetrain.recommendation.trial_doubts import doubt_notes, passing_doubts
 from edgetrain.recommendation.trial_times import TrialTimes, measure_trial, training_loader, trial_times
-from edgetrain.recommendation.tuning import TuneBaseline, TunedSetting, TuneResult, TuneTrial, trial_row
+from edgetrain.recommendation.tuning import (
+    PowerLimit,
+    TuneBaseline,
+    TunedSetting,
+    TuneResult,
+    TuneTrial,
+    power_limit,
+    trial_row,
+)
 from edgetrain.recommendation.whole import TrainingQuestion, answer_phases, answer_training
 
 __all__ = [
@@ -163,6 +171,7 @@ __all__ = [
     "PhaseAdvice",
     "PhaseModes",
     "Pick",
+    "PowerLimit",
     "ProfiledModes",
     "Published",
     "Recommendation",
@@ -232,6 +241,7 @@ __all__ = [
     "parse_quantity",
     "passing_doubts",
     "plan_round",
+    "power_limit",
     "profiled_candidates",
     "rank_devices",
     "round_energies",

@@ -31,6 +31,7 @@ class AppliedMode:
     device: str
     dry_run: bool
     writes: tuple[str, ...]
+    undo: str = "edgetrain modes restore"  # the command that puts the device back
 
 
 @dataclass(frozen=True, slots=True)

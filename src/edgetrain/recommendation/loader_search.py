@@ -60,15 +60,19 @@ class LoaderSearch:
     # Steps of the search
 
     def _search_persistent(self, best: LoaderMeasurement) -> LoaderMeasurement:
-        """Try to keep the workers between passes, once, where a pass began in any trial."""
+        """Try to keep the workers between passes, once, where a pass began in any trial.
+
+        Not where the script makes a loader for each pass: its workers end with it.
+        """
         now = best.arguments
         tried = any(trial.arguments.persistent for trial in self.trials)
-        if not now.workers or tried or not self._passes_begin():
+        if not now.workers or tried or not self._workers_can_persist():
             return best
         return self._better(best, self._try(replace(now, persistent=True)))
 
-    def _passes_begin(self) -> bool:
-        return any(trial.measured is not None and trial.measured.passes > 0 for trial in self.trials)
+    def _workers_can_persist(self) -> bool:
+        seen = [trial.measured for trial in self.trials if trial.measured is not None]
+        return any(one.passes > 0 for one in seen) and not any(one.made_anew for one in seen)
 
     def _search_workers(self, best: LoaderMeasurement, start: LoaderMeasurement) -> LoaderMeasurement:
         first = start.arguments.workers
@@ -161,7 +165,7 @@ class LoaderSearch:
         now = best.arguments
         if workers == 0:
             return replace(now, workers=0, prefetch=None, persistent=False)
-        persistent = now.persistent if now.workers else self._passes_begin()
+        persistent = now.persistent if now.workers else self._workers_can_persist()
         return replace(now, workers=workers, prefetch=now.prefetch or 2, persistent=persistent)
 
     # One trial

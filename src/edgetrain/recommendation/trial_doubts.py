@@ -38,4 +38,4 @@ def doubt_notes(trials: Sequence[LoaderMeasurement]) -> list[str]:
         for kind, text in {doubt.kind: doubt.text for doubt in reversed(trial.doubts)}.items():
             texts.setdefault(kind, text)
             counts[kind] = counts.get(kind, 0) + 1
-    return [f"doubt about {counts[kind]} of {len(trials)} trials: {text}" for kind, text in texts.items()]
+    return [f"doubt about {counts[kind]} of {len(trials)} trials that count: {text}" for kind, text in texts.items()]

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetrain.analysis import TrainingLoop, find_loops, loader_minibatches, slowest, summarize
+from edgetrain.analysis import OTHER_THREAD, TrainingLoop, find_loops, loader_minibatches, slowest, summarize
 from edgetrain.analysis import training_loader as find_loader
 from edgetrain.errors import TrialError
 from edgetrain.record import LoaderFacts, Run
-from edgetrain.schema import LoaderArguments, LoaderMeasurement, RamUse
+from edgetrain.schema import Doubt, LoaderArguments, LoaderMeasurement, RamUse
+from edgetrain.units import S_PER_US
 
 BLOCK = 8  # minibatches per block of the bootstrap: neighbours are not independent
 FEWEST = 8  # steady minibatches without which nothing is said
@@ -35,9 +36,7 @@ def measure_trial(run: Run, warm_up: int, ram: RamUse | None) -> LoaderMeasureme
     loader = training_loader(run, loop)
     times = trial_times(loop, warm_up, loader.length)
     summary = summarize(run)
-    reads = [epoch.read_bytes for epoch in summary.epochs]
-    seconds = sum(epoch.e2e_s for epoch in summary.epochs)
-    known = [count for count in reads if count is not None]
+    behind = [one for one, _ in loader_minibatches(loop, warm_up)]
     return LoaderMeasurement(
         arguments=arguments_of(loader),
         block_s=times.block_s,
@@ -45,17 +44,40 @@ def measure_trial(run: Run, warm_up: int, ram: RamUse | None) -> LoaderMeasureme
         passes=times.passes,
         minibatches=times.minibatches,
         stall_share=times.stall_share,
-        read_bytes_per_s=sum(known) / seconds if known and seconds > 0 else None,
+        read_bytes_per_s=steady_reads(loop, warm_up),
         ram=ram,
         power_w=summary.power_w.mean,
         origin=summary.origin,
         uses_gpu=loop.process.facts.gpu is not None or (summary.compute is not None and summary.compute.kind == "cuda"),
         iterable=bool(loader.iterable),
         run=run.id,
-        behind=tuple(dict.fromkeys(arguments_of(one) for one, _ in loader_minibatches(loop, warm_up))),
+        behind=tuple(dict.fromkeys(map(arguments_of, behind))),
         processes=max(1, len(run.training)),
-        doubts=tuple(doubt for doubt in summary.doubts if doubt.kind not in EXPECTED),
+        doubts=tuple(doubt for doubt in summary.doubts if not _is_of_the_kill(doubt, run)),
+        made_anew=sum(bool(one.made_at) and one.made_at == loader.made_at for one in behind) > 1,
     )
+
+
+def _is_of_the_kill(doubt: Doubt, run: Run) -> bool:
+    """Whether a doubt only says that the trial was killed: rows that were not written yet are counted and missing."""
+    if doubt.kind in EXPECTED:
+        return True
+    killed = any(process.facts.ended is False for process in run.processes)
+    return doubt.kind == "lost" and killed and doubt.text not in run.lost
+
+
+def steady_reads(loop: TrainingLoop, warm_up: int) -> float | None:
+    """Return the bytes per second that fetches read from storage after warm-up; None where they were not counted.
+
+    The first fetches also read the libraries that they load: not what the next trial would read again.
+    """
+    workers, parts = loop.process.workers, loop.parts
+    read, fetched_us = workers.get("read_bytes"), workers.get("fetched_us")
+    if read is None or fetched_us is None or not np.any(read >= 0) or len(parts) <= warm_up:
+        return None
+    begin_us, end_us = int(parts.begin_us[warm_up]), int(parts.done_us[-1])
+    counted = (fetched_us >= begin_us) & (fetched_us <= end_us) & (read > 0)
+    return float(read[counted].sum()) / ((end_us - begin_us) * S_PER_US) if end_us > begin_us else None
 
 
 def training_loader(run: Run, loop: TrainingLoop) -> LoaderFacts:
@@ -63,6 +85,12 @@ def training_loader(run: Run, loop: TrainingLoop) -> LoaderFacts:
     if not len(loop.process.minibatches) or not len(loop.parts):
         raise TrialError("no step of a training loop was seen", kind="no_steps")
     found = find_loader(loop)
+    if found is None and any(doubt.kind == OTHER_THREAD for doubt in loop.turns.doubts):
+        raise TrialError(
+            "the loop takes its minibatches from another thread, which iterates the loader: how long it waits for "
+            "data cannot be seen; iterate the DataLoader in the training loop itself",
+            kind="other_thread",
+        )
     if found is None:
         raise TrialError("the training loop uses no torch DataLoader", kind="no_loader")
     if found.workers is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgetrain.recommendation.answer import AppliedMode
@@ -58,6 +59,17 @@ class TuneTrial:
 
 
 @dataclass(frozen=True, slots=True)
+class PowerLimit:
+    """Whether the answer keeps `--max-power-w`, on average over its trials."""
+
+    max_power_w: float
+    kept: bool  # False: nothing could be confirmed that keeps it, and the training as it is draws more
+    draws_w: float | None  # the answer
+    lowest_w: float | None  # of all settings that were tried
+    lowest: TunedSetting | None  # that one
+
+
+@dataclass(frozen=True, slots=True)
 class TuneResult:
     """The answer. `gain_pct` is how much less time (or energy) a minibatch takes than before."""
 
@@ -74,7 +86,28 @@ class TuneResult:
     notes: tuple[str, ...]
     origin: Origin
     campaign: str
+    power_limit: PowerLimit | None = None  # None: none was given
     applied: AppliedMode | None = None
+
+
+def power_limit(
+    trials: Sequence[TuneTrial], answer: TunedSetting, max_power_w: float, confirmed: bool = False
+) -> PowerLimit:
+    """Return how an answer compares with the limit on the mean power; `confirmed`: repeats at the end have kept it."""
+    readings: dict[TunedSetting, list[float]] = {}
+    for trial in trials:
+        if trial.state == "measured" and trial.power_w is not None:
+            readings.setdefault(trial.setting, []).append(trial.power_w)
+    means = {setting: sum(each) / len(each) for setting, each in readings.items()}
+    lowest = min(means, key=lambda setting: means[setting], default=None)
+    draws_w = means.get(answer)
+    return PowerLimit(
+        max_power_w,
+        confirmed or draws_w is None or draws_w <= max_power_w,
+        draws_w,
+        None if lowest is None else means[lowest],
+        lowest,
+    )
 
 
 def mode_text(mode: PowerMode) -> str:

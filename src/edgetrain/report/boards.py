@@ -81,7 +81,8 @@ def show_restore(done: ModeRestore, at_boot: bool | None = None) -> RenderableTy
     if done.restored is None:
         return Group(Text(f"would undo {done.asked}: {len(done.writes)} values", style="bold"), *_lines(done.writes))
     later = [Text(f"note: {text}", style="yellow") for text in done.restored.later]
-    return Group(Text(f"undid {done.asked}; now {done.now}"), *later)
+    head = f"undid {done.asked}; now {done.now}" + (f"; wrote {len(done.writes)} values:" if done.writes else "")
+    return Group(Text(head), *_lines(done.writes), *later)
 
 
 def show_baseload_preview(preview: IdlePreview) -> RenderableType:

@@ -217,6 +217,6 @@ def show_frontier(points: Sequence[FrontierPoint]) -> RenderableType:
 def show_applied(applied: AppliedMode) -> RenderableType:
     """Return what was set on the device, or would be."""
     if not applied.dry_run:
-        return Text(f"set on {applied.device}; edgetrain modes restore undoes it")
+        return Text(f"set on {applied.device}; {applied.undo} undoes it")
     lines = [f"would write {len(applied.writes)} settings on {applied.device}"]
     return Group(*(Text(line) for line in [*lines, *(f"  {write}" for write in applied.writes)]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from edgetrain.recommendation import TunedSetting, TuneResult, TuneTrial
+from edgetrain.recommendation import PowerLimit, TunedSetting, TuneResult, TuneTrial
 from edgetrain.report.choice import show_applied
 from edgetrain.report.text import plain_table
 from edgetrain.units import spell, spell_bytes, spell_seconds
@@ -48,6 +48,8 @@ def show_tuned(result: TuneResult) -> RenderableType:
                 f"{before} before, {after} after, {result.origin}"
             )
         )
+    elif result.power_limit is not None and not result.power_limit.kept:
+        parts += [*_over_power(result.power_limit), Text(f"as it is: {before} per minibatch")]
     else:
         parts.append(Text("change nothing", style="bold green"))
         others = any(trial.state == "measured" and trial.setting != result.baseline.setting for trial in result.trials)
@@ -62,6 +64,19 @@ def show_tuned(result: TuneResult) -> RenderableType:
         parts.append(Text(f"note: files that the trials wrote: {named}", style="yellow"))
     parts += [Text(f"note: {note}", style="yellow") for note in result.notes]
     return Group(*parts)
+
+
+def _over_power(limit: PowerLimit) -> list[RenderableType]:
+    head = f"no setting could be confirmed that keeps the limit of {spell(limit.max_power_w, 'W')}"
+    parts: list[RenderableType] = [Text(head, style="bold red")]
+    if limit.lowest is not None:
+        parts.append(
+            Text(
+                f"the training as it is draws {spell(limit.draws_w, 'W')}; the lowest power measured is "
+                f"{spell(limit.lowest_w, 'W')}, with {spell_setting(limit.lowest)}"
+            )
+        )
+    return parts
 
 
 def _trials(trials: tuple[TuneTrial, ...]) -> RenderableType:

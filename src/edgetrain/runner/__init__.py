@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from edgetrain.runner.plan_costs import cost_of
     from edgetrain.runner.plan_json_schema import plan_schema
     from edgetrain.runner.plan_reading import read_plan
-    from edgetrain.runner.recording import Progress
+    from edgetrain.runner.recording import Progress, signal_name
     from edgetrain.runner.settle import wait_until_quiet
     from edgetrain.runner.signals import Interrupted, Stopped
     from edgetrain.runner.simulated import simulate_run
+    from edgetrain.runner.simulated_command import check_like
     from edgetrain.runner.simulated_measure import SimulatedMeasure
     from edgetrain.runner.trial_commands import writable_folders
     from edgetrain.runner.trial_guard import TrialGuard
@@ -79,6 +80,7 @@ __all__ = [
     "affordable",
     "check_command",
     "check_folders",
+    "check_like",
     "command_label",
     "cost_of",
     "count_memory",
@@ -97,6 +99,7 @@ __all__ = [
     "read_plan",
     "record_call",
     "run_trial",
+    "signal_name",
     "simulate_run",
     "sudo_user",
     "survey_dataset",
@@ -169,7 +172,8 @@ _MODULES = {
     "settle": ("wait_until_quiet",),
     "plan_reading": ("read_plan",),
     "plan_json_schema": ("plan_schema",),
-    "recording": ("Progress",),
+    "simulated_command": ("check_like",),
+    "recording": ("Progress", "signal_name"),
     "signals": (
         "Interrupted",
         "Stopped",

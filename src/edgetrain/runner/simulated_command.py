@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from edgetrain.device import AnnouncedLoad, Device, SimulatedDevice, announce_load, clear_load, live_name
+from edgetrain.errors import UsageError
 from edgetrain.schema import Experiment, PowerMode
 
 DEFAULT_LIKE = "mobilenet_v3"
@@ -64,6 +65,17 @@ class SimulatedLoad:
             yield
         finally:
             clear_load(self.device.world.root)
+
+
+def check_like(like: str | None, device: Device, is_command: bool) -> None:
+    """Refuse a network to imitate where nothing would imitate it, or that the board does not know."""
+    if like is None:
+        return
+    if not is_command:
+        raise UsageError("--like is for a command; a network on a simulated board has times and power of its own")
+    if not isinstance(device, SimulatedDevice):
+        raise UsageError(f"--like is for a simulated board (--device sim:orin-agx), and this is {device.spec.name}")
+    device.world.physics(like)
 
 
 def _top_mode(device: SimulatedDevice) -> PowerMode:

@@ -48,17 +48,21 @@ class LoopTurns:
         return bool(changes[:-1].any())
 
 
+def find_fetched(rows: Table) -> NDArray[np.bool_]:
+    """Return which rows are a minibatch that came from a loader, trained or not; those of evaluation are left out."""
+    fetched: NDArray[np.bool_] = (rows["loader"] >= 0) & ~np.isin(rows["phase"], EVALUATED)
+    batch = rows.get("batch")
+    return fetched if batch is None else fetched & (batch >= 0)
+
+
 def find_turns(rows: Table) -> LoopTurns:
     """Return the minibatches of a process so far."""
     nothing = np.zeros(0, np.int64)
     if not len(rows):
         return LoopTurns(nothing, nothing, nothing)
     phase, loader, asked_us = rows["phase"], rows["loader"], rows["asked_us"]
-    generation, batch, thread = (rows.get(name) for name in ("generation", "batch", "thread"))
-    trained = np.isin(phase, TRAINED)
-    fetched = (loader >= 0) & ~np.isin(phase, EVALUATED)
-    if batch is not None:
-        fetched &= batch >= 0
+    generation, thread = rows.get("generation"), rows.get("thread")
+    trained, fetched = np.isin(phase, TRAINED), find_fetched(rows)
     use = trained | fetched
     if thread is not None and trained.any():
         thread = np.maximum(thread, 0)  # one that is not known is the first

@@ -23,7 +23,7 @@ from edgetrain.runner.trial_guard import TrialGuard
 from edgetrain.runner.trial_hooked import unhooked_trainer
 from edgetrain.runner.trial_memory import MemoryWatch
 from edgetrain.runner.trial_processes import family
-from edgetrain.runner.trial_turns import LoopTurns, find_turns
+from edgetrain.runner.trial_turns import TRAINED, LoopTurns, find_fetched, find_turns
 
 EVENTS = "events-inside.jsonl"  # written by the hook
 POLL_S = 0.1
@@ -46,6 +46,7 @@ class TrialRule:
     fewest: int = 8
     limit_s: float = 180.0  # from the first minibatch on: the trial is given up
     startup_s: float = 300.0  # from the start of the command to its first minibatch
+    untrained_s: float = 60.0  # from the first minibatch of a loader to the first training step
     # A pass over the dataset that takes less is followed past the start of the next one, which costs time too: without
     # that a slow setting would end before a pass begins, and only the fast ones would be charged for it.
     pass_seconds: float = 5.0
@@ -106,6 +107,7 @@ class TrialWatch:
         self._entered: set[int] = set()
         self._wrote = False
         self._trains_since_s: float | None = None  # when the first minibatch was seen
+        self._loads_since_s: float | None = None  # when a loader's first minibatch was seen, if none was trained on yet
 
     def begin(self, session: int, hooked: bool = False) -> None:
         """The program begins, in a session of its own; `hooked`: it is a command that the hook should enter."""
@@ -135,9 +137,19 @@ class TrialWatch:
                 self.ended = judge_rows(run, place.rule)
                 if self._trains_since_s is None and count_rows(run, place.rule)[0]:
                     self._trains_since_s = now
-        if self.ended == "by itself" and self._is_late(now):
+                if not count_untrained(run):
+                    self._loads_since_s = None
+                elif self._loads_since_s is None:
+                    self._loads_since_s = now
+        if self.ended == "by itself" and self._never_trains(now):
+            self.ended = "no steps"
+        elif self.ended == "by itself" and self._is_late(now):
             self.ended = "limit"
-        return self.ended in ("enough", "no loader", "limit")
+        return self.ended in ("enough", "no loader", "no steps", "limit")
+
+    def _never_trains(self, now_s: float) -> bool:
+        since_s = self._loads_since_s
+        return since_s is not None and now_s - since_s > self._place.rule.untrained_s
 
     def _is_late(self, now_s: float) -> bool:
         rule = self._place.rule
@@ -218,6 +230,17 @@ def _loader_of(process: Process, turns: LoopTurns) -> LoaderFacts | None:
     """Return the loader that most minibatches came from; None where the record does not have it yet."""
     number = int(np.bincount(turns.loader).argmax()) if len(turns) else None
     return next((one for one in process.facts.loaders if one.loader == number), None)
+
+
+def count_untrained(run: Run) -> int:
+    """Return how many minibatches a process took from loaders, if no training step was seen; 0 where one was.
+
+    Those of evaluation are left out.
+    """
+    tables = [process.minibatches for process in run.processes if len(process.minibatches)]
+    if any(np.isin(rows["phase"], TRAINED).any() for rows in tables):
+        return 0
+    return max((int(np.count_nonzero(find_fetched(rows))) for rows in tables), default=0)
 
 
 def count_rows(run: Run, rule: TrialRule) -> tuple[int, int]:

@@ -31,7 +31,7 @@ from edgetrain.runner.simulated_command import SimulatedLoad
 from edgetrain.runner.trial_commands import check_trial_command, unwatched_program
 from edgetrain.runner.trial_memory import ProcessMemory
 from edgetrain.runner.trial_processes import Survivor, kill_session
-from edgetrain.runner.trial_watch import TrialPlace, TrialRule, TrialWatch, count_rows
+from edgetrain.runner.trial_watch import TrialPlace, TrialRule, TrialWatch, count_rows, count_untrained
 from edgetrain.runner.user import SudoUser, owned_by, sudo_user
 from edgetrain.runner.workload_trainee import WorkloadTrainee
 from edgetrain.schema import Experiment, LoaderArguments, LoaderTarget
@@ -88,7 +88,7 @@ class Trial:
     """One trial that ran: its record, why it ended, and what its processes used."""
 
     run: str
-    ended: str  # enough | by itself | no loader | limit | memory | writes | not entered
+    ended: str  # enough | by itself | no loader | no steps | limit | memory | writes | not entered
     status: int | None  # of the command, where it ended by itself
     last_words: str
     peak_bytes: int | None
@@ -98,6 +98,7 @@ class Trial:
     rule: TrialRule
     minibatches: int = 0  # that its loop took from its loader
     needed: int = 0  # the least that it should have taken
+    untrained: int = 0  # minibatches that came from a loader, where no training step was seen
     missing: str | None = None  # why nothing was seen of the command: the recorder was not loaded into it
     programs: tuple[str, ...] = ()  # that were started and are no Python with the recorder: their files are not seen
     most_bytes: int | None = None  # that it was allowed to use
@@ -186,6 +187,7 @@ def _finished(
         place.rule,
         minibatches,
         needed,
+        count_untrained(run),
         missing,
         tuple(dict.fromkeys(programs)),
         place.most_bytes,

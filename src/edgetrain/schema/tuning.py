@@ -70,7 +70,7 @@ class LoaderMeasurement:
     passes: int  # that began in it
     minibatches: int
     stall_share: float | None
-    read_bytes_per_s: float | None  # from the storage medium
+    read_bytes_per_s: float | None  # from the storage medium, after warm-up
     ram: RamUse | None
     power_w: float | None
     origin: Origin
@@ -80,6 +80,7 @@ class LoaderMeasurement:
     behind: tuple[LoaderArguments, ...] = ()  # the different arguments of all loaders that the minibatches came from
     processes: int = 1  # that train
     doubts: tuple[Doubt, ...] = ()
+    made_anew: bool = False  # the script makes a loader for each pass, and its workers end with it
 
     @property
     def e2e_s(self) -> float:
