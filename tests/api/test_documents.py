@@ -79,7 +79,7 @@ KEYS: dict[str, dict[str, str]] = {
         "frontier": "row mode time_s power_w energy_j stays knee",
         "frontier.power_w": ESTIMATE,
         "stock": "name factory_default mode slower_pct more_energy_pct more_power_pct better",
-        "applied": "device dry_run writes",
+        "applied": "device dry_run undo writes",
     },
     "infeasible": {"nearest": "pick needs separately_possible", "nearest.pick": PICK, "nearest.needs": "power"},
     "sensitivity": {

@@ -55,14 +55,14 @@ def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDGETRAIN_SIM_HOME", str(tmp_path / "sim"))
 
 
-def tuned(*words: str, rule: TrialRule = QUICK, trials: int = 7, **options: Any) -> TuneResult:
+def tuned(*words: str, rule: TrialRule = QUICK, trials: int = 6, **options: Any) -> TuneResult:
     return tune([sys.executable, str(SCRIPT), *words], trials=trials, rule=rule, **options)
 
 
 def test_a_script_that_waits_for_data_gets_workers_and_none_of_its_exit_handlers_runs(tmp_path: Path) -> None:
     saved, at_exit = tmp_path / "saved.pt", tmp_path / "at_exit.pt"
     result = tuned(
-        *("--fetch-ms", "40", "--step-ms", "2", "--save", str(saved)),
+        *("--fetch-ms", "24", "--step-ms", "20", "--save", str(saved)),  # one worker is enough
         *("--anew", "at one place", "--samples", "24"),
         allow_writes=True,
         trial_args=f"--save-at-exit {at_exit}",
@@ -73,7 +73,7 @@ def test_a_script_that_waits_for_data_gets_workers_and_none_of_its_exit_handlers
     assert result.e2e_s_per_minibatch < result.baseline.e2e_s_per_minibatch
     assert result.loader == 2  # one for validation and one that is not used were made first
     assert f"num_workers={result.best.workers}" in result.dataloader
-    assert len(result.trials) <= 7
+    assert len(result.trials) <= 6
     assert [trial.role for trial in result.trials][-4:] == ["repeat"] * 4
     assert result.files_written == (str(saved),) and not at_exit.exists()
     for trial in result.trials:  # each epoch makes its loader anew, and each of them gets the arguments

@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 
 import edgetrain as et
 from edgetrain.cli import main
+from edgetrain.documents import result_document
 from edgetrain.errors import UsageError
 
 PACED = ["--compute", "paced", "--compute-ms", "2", "--epochs", "2", "--dataset-scale", "0.02"]
@@ -32,6 +33,7 @@ def said(capfd):
 def test_a_diagnosis_names_a_cause_with_evidence_and_ranked_remedies(store, capfd):
     assert main(["diagnose", "last", "--store", str(store), "--json"]) == 0
     document = said(capfd)
+    assert json.loads(json.dumps(result_document(et.diagnose("last", store=store)))) == document
     assert document["schema"] == "edgetrain/1"
     assert document["verdict"]
     assert sum(document["shares"].values()) == pytest.approx(1.0)

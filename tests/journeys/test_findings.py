@@ -113,7 +113,6 @@ def test_sigmetrics_is_reproduced_on_simulated_boards_beside_its_published_numbe
     ("words", "call"),
     [
         (["findings", "loading"], lambda: et.findings("loading")),
-        (["diagnose"], lambda: et.diagnose("last")),
         (["whatif", "--set", "workers=2"], lambda: et.whatif("last", {"workers": 2})),
         (
             ["reproduce", "sigmetrics", "--quick", "--section", "nx"],
