@@ -12,7 +12,7 @@ from edgetrain.record import ImportFacts, LimitsRecord, LoaderFacts, LoadingFact
 from edgetrain.schema import LimitsAsked, Origin
 from edgetrain.studies import observe
 from edgetrain.studies.conditions import conditions_of
-from edgetrain.studies.data import CampaignData
+from edgetrain.studies.data import CampaignData, _spell
 from edgetrain.studies.judging import judge_claims
 from edgetrain.studies.sigmetrics.claims import TAKE_AWAYS
 
@@ -244,3 +244,8 @@ def test_runs_without_a_power_sensor_are_repeats_of_those_with_one(board):
     run, summary = board()
     without = dataclasses.replace(summary, power_scope=None)
     assert len(CampaignData.of_runs([observe(run, summary), observe(run, without)]).groups) == 1
+
+
+def test_a_chosen_number_is_named_with_few_digits_and_a_word_as_it_is():
+    named = _spell("other", (("cpu_share", "0.5502632472826089"), ("compute_ms", "78.0"), ("dtype", "bfloat16")))
+    assert named == "cpu_share 0.55, compute_ms 78.0, dtype bfloat16"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -278,7 +279,7 @@ def _spell(name: str, value: ConditionValue) -> str:
     if name == "dataset_bytes" and isinstance(value, int):
         return f"dataset {spell_bytes(value)}"
     if isinstance(value, tuple):
-        return ", ".join(f"{key} {one}" for key, one in value)
+        return ", ".join(f"{key} {_shortened(one)}" for key, one in value)
     if name == "dvfs":
         return "DVFS on" if value else "DVFS off"
     if name == "minibatches":
@@ -288,6 +289,11 @@ def _spell(name: str, value: ConditionValue) -> str:
     names = {"batch_size": "batch", "cores": "cores", "dataset_scale": "dataset scale"}
     shown = f"{value:g}" if isinstance(value, float) else str(value)
     return f"{names[name]} {shown}" if name in names else shown
+
+
+def _shortened(value: str) -> str:
+    """Shorten a number of many digits; other values stay as they were chosen."""
+    return f"{float(value):.3g}" if re.fullmatch(r"\d+\.\d{4,}", value) else value
 
 
 PHASES = {COLD: "cold epoch", LATER: "later epochs"}
