@@ -25,7 +25,7 @@ from .cached_step import (
     Replaceable,
     SampleCounter,
     drop_copied,
-    random_samples,
+    random_refusal,
     replacement_of,
 )
 from .sample_check import random_sample
@@ -59,7 +59,7 @@ def cached(dataset: Any, ram: str | int = "1GiB", read: str | None = None, load:
     if name == SAMPLES:
         index = random_sample(dataset)
         if index is not None:
-            raise random_samples(index, dataset)
+            raise random_refusal(index, dataset)
     CachedStep(owner, name, cache, is_read).install()
     if name == SAMPLES:
         if hasattr(owner, "__getitems__"):  # it fetches past the cache (torch asks for it, and Subset has it)

@@ -28,7 +28,7 @@ class CacheRefused(ValueError):
     """This dataset cannot be cached as asked; the message shows what to change."""
 
 
-def random_samples(index: Any, dataset: Any) -> CacheRefused:
+def random_refusal(index: Any, dataset: Any) -> CacheRefused:
     """Return the refusal of a dataset whose sample at this index is another each time."""
     return CacheRefused(
         "sample %s of %s is different each time, so samples cannot be cached: name a step below its random part, with "
@@ -173,7 +173,7 @@ class CachedStep(Replacement):
         if self._dumps(again) == value or same(loads(value), again):
             return
         if self.name == SAMPLES:
-            raise random_samples(args[0], self.owner)
+            raise random_refusal(args[0], self.owner)
         raise CacheRefused(
             "%s returns different things for the same arguments, so its output cannot be cached: move what is "
             "random (augmentation) out of it" % self.label
